@@ -1,0 +1,78 @@
+# Targets are listed by `make help`. Everything they write lies in this checkout: .venv, .cache, .sandbox.
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV ?= .venv
+PROFILE ?= known_good
+CHECKS ?=
+
+ROOT := $(CURDIR)
+CACHE := $(ROOT)/.cache
+BIN := $(VENV)/bin
+
+# A setting that is in the environment for another project must not reach this one, and nothing may land in $HOME or /tmp.
+export ANSIBLE_CONFIG := $(ROOT)/ansible.cfg
+export ANSIBLE_HOME := $(CACHE)/ansible
+export ANSIBLE_LOCAL_TEMP := $(CACHE)/ansible/tmp
+export ANSIBLE_COLLECTIONS_PATH := $(ROOT)/playbooks/collections
+export PIP_CACHE_DIR ?= $(CACHE)/pip
+export TMPDIR := $(CACHE)/tmp
+# ansible-core refuses to start in a locale that is not UTF-8.
+export LC_ALL := C.UTF-8
+unexport ANSIBLE_INVENTORY ANSIBLE_ROLES_PATH ANSIBLE_LIBRARY ANSIBLE_STDOUT_CALLBACK ANSIBLE_VAULT_PASSWORD_FILE
+unexport PYTHONPATH PYTHONHOME
+
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --no-input --disable-pip-version-check --no-deps
+
+.PHONY: help setup demo test lint unit bench requirements clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+
+setup: $(VENV)/.demo-stamp ## create .venv with ansible-core, pinned
+
+demo: setup ## tune two sandbox nodes (no root, no GPU) and print what is in effect
+	@$(BIN)/ansible-playbook playbooks/tune.yml -i inventories/sandbox -e profile=$(PROFILE)
+
+test: $(CACHE)/tmp ## run every check; root or sudo installs what is missing (CHECKS="name ..." runs some)
+	@$(PYTHON) tests/run_checks.py $(CHECKS)
+
+lint: $(CACHE)/tmp ## run the fast checks: linters and conformance
+	@$(PYTHON) tests/run_checks.py --group lint
+
+unit: $(CACHE)/tmp ## run the unit tests
+	@$(PYTHON) tests/run_checks.py --group unit
+
+bench: $(VENV)/.test-stamp ## compare steady-state tune.yml with a plain playbook, and measure start-up cost
+	@$(BIN)/python tests/bench/run.py
+
+requirements: $(VENV)/.demo-stamp ## resolve requirements/*.in anew into the pinned *.txt
+	@$(PIP_INSTALL) uv
+	@cd requirements && for name in demo test; do \
+	    "$(ROOT)/$(BIN)/uv" pip compile --quiet --upgrade --universal --python-version 3.11 --cache-dir "$(CACHE)/uv" \
+	        --custom-compile-command "make requirements" --no-annotate "$$name.in" --output-file "$$name.txt" || exit 1; \
+	done
+
+clean: ## remove everything that these targets created
+	rm -rf .venv .cache .sandbox .ansible
+
+$(CACHE)/tmp:
+	@mkdir -p $@
+
+# The stamps make a second run free of pip. A changed pin makes its stamp stale.
+$(VENV)/.demo-stamp: requirements/demo.txt | $(CACHE)/tmp
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "make: Python 3.11 or newer is needed, and '$(PYTHON)' is not one. Name another: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	    echo "make: this Python cannot create virtual environments. On Debian and Ubuntu: apt-get install python$$version-venv" >&2; exit 1; }
+	@echo "Creating $(VENV) with ansible-core ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP_INSTALL) --requirement requirements/demo.txt
+	@touch $@
+
+$(VENV)/.test-stamp: requirements/test.txt requirements/collections.txt requirements/unpack_podman.py $(VENV)/.demo-stamp
+	@echo "Installing the test tools into $(VENV) ..."
+	@$(PIP_INSTALL) --requirement requirements/test.txt
+	@$(BIN)/python requirements/unpack_podman.py requirements/collections.txt $(CACHE)/wheels
+	@touch $@

@@ -1,0 +1,53 @@
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Controller side of the module sitecustomize: refuse bad values before the node is touched, render the block, one round trip."""
+
+from __future__ import annotations
+
+import os
+
+from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible.template import trust_as_template
+
+from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_validate import InvalidEnvironment, validate_env
+
+MODULE = "gpu_node.tuning.sitecustomize"
+
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        template = arguments.pop("src", None)
+        if arguments.get("state", "present") == "present":
+            arguments["env"] = self._validated(arguments.get("env"))
+            arguments["content"] = self._rendered(template, arguments, task_vars or {})
+        return self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
+
+    @staticmethod
+    def _validated(env):
+        if not isinstance(env, dict):
+            raise AnsibleActionFail(f"env: {env!r}; legal: a dictionary of variable names and values.")
+        try:
+            return validate_env(env)
+        except InvalidEnvironment as error:
+            raise AnsibleActionFail(str(error)) from error
+
+    def _rendered(self, template, arguments, task_vars):
+        if not template:
+            raise AnsibleActionFail("src: missing. Legal: the template of the managed block, for instance sitecustomize.py.j2 of role nccl_env.")
+        try:
+            path = self._find_needle("templates", template)
+        except AnsibleError as error:
+            raise AnsibleActionFail(f"src {template!r}: no such template: {error}") from error
+        seen = {
+            "env": arguments["env"],
+            "precedence": arguments.get("precedence", "respect"),
+            "scope": arguments.get("scope", "system"),
+            "profile": arguments.get("profile"),
+        }
+        templar = self._templar.copy_with_new_env(searchpath=[os.path.dirname(path)], available_variables=dict(task_vars, sitecustomize=seen))
+        text = trust_as_template(self._loader.get_text_file_contents(path))
+        return templar.template(text, escape_backslashes=False, overrides={"trim_blocks": True, "lstrip_blocks": True}) or ""

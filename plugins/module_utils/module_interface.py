@@ -1,0 +1,69 @@
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the modules share at their outer edge: options that name an interpreter, and results that a person reads."""
+
+from __future__ import annotations
+
+import os
+from typing import Optional
+
+from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
+from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState
+
+INTERPRETER_OPTIONS = {
+    "interpreter": {"type": "path", "required": True},
+    "scope": {"type": "str", "choices": ["system", "service"], "default": "system"},
+    "service_dir": {"type": "path"},
+    "service_user": {"type": "str"},
+    "service_environment": {"type": "dict", "default": {}},
+    "probe_timeout": {"type": "float", "default": 20},
+}
+
+
+def interpreter_of(params: dict) -> Interpreter:
+    """The Interpreter that the options of INTERPRETER_OPTIONS describe. Raises TuningError for a relative path or a value that is no text."""
+    for name in ("interpreter", "service_dir"):
+        if params[name] is not None and not os.path.isabs(params[name]):
+            raise TuningError(f"{name} {params[name]!r}: legal: an absolute path.")
+    environment = {}
+    for name, value in params["service_environment"].items():
+        if isinstance(value, bool) or not isinstance(value, (str, int)):
+            raise TuningError(f"service_environment: {name}={value!r} is {type(value).__name__}; legal: text, in quotes.")
+        environment[name] = str(value)
+        if "\0" in name + environment[name] or "=" in name or not name:
+            raise TuningError(f"service_environment: {name!r}={environment[name]!r}: legal: a name without '=', and neither with a NUL character.")
+    if params["scope"] == "service":
+        environment.setdefault("PYTHONPATH", params["service_dir"])
+    return Interpreter(params["interpreter"], Service(environment, params["service_user"]), params["probe_timeout"])
+
+
+def shadowed_by(path: str, resolution: dict) -> list:
+    """Files named sitecustomize.py on the interpreter's path that lose against ``path``."""
+    return [
+        candidate for candidate in resolution["candidates"] if candidate.endswith(".py") and os.path.realpath(candidate) != os.path.realpath(path)
+    ]
+
+
+def diff_of(state: FileState, content: Optional[bytes], values_before: dict, declared: dict) -> list:
+    """Ansible's diff: the file, then one line for each variable, old value to new."""
+    names = sorted(set(values_before) | set(declared))
+    lines = [f"{name}: {_shown(values_before.get(name))} -> {_shown(declared.get(name))}" for name in names]
+    return [
+        {
+            "before_header": state.path,
+            "before": _text(state.content),
+            "after_header": state.path,
+            "after": _text(content),
+        },
+        {"prepared": "".join(line + "\n" for line in lines)},
+    ]
+
+
+def _shown(value: Optional[str]) -> str:
+    return "(not set)" if value is None else value
+
+
+def _text(content: Optional[bytes]) -> str:
+    return (content or b"").decode("utf-8", "backslashreplace")

@@ -1,0 +1,222 @@
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file itself: find it, look at it without changing it, replace its bytes atomically through the symlink."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import stat
+import tempfile
+from typing import NamedTuple, Optional
+
+from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+
+LARGEST = 1024 * 1024  # bytes; the distribution's file has 155
+TEMPORARY = ".gpu_node.tuning."
+
+
+class FileState(NamedTuple):
+    """A file as it was found. ``target`` is ``path`` with every symlink followed; ``link`` the text of the last component's symlink, if it is one.
+
+    ``content`` (bytes), ``mode``, ``uid`` and ``gid`` are None where the file is absent.
+    """
+
+    path: str
+    target: str
+    link: Optional[str]
+    content: Optional[bytes]
+    mode: Optional[int]
+    uid: Optional[int]
+    gid: Optional[int]
+
+    @property
+    def exists(self) -> bool:
+        return self.content is not None
+
+
+def locate(resolution: dict) -> str:
+    """The path of the system scope: what the interpreter imports, or where it would look first for one of its own.
+
+    ``resolution``: the answer of probe_program.resolve. Raises TuningError for a package or a compiled module of that name.
+    """
+    origin = resolution["origin"]
+    for candidate in resolution["candidates"]:
+        if origin and os.path.dirname(candidate) in (os.path.dirname(origin), os.path.dirname(os.path.dirname(origin))):
+            break
+        if candidate.endswith(".py"):
+            return candidate  # a directory or a broken link before the winner: look() refuses it with the reason
+    if origin is None:
+        return os.path.join(resolution["purelib"], "sitecustomize.py")
+    if not origin.endswith("sitecustomize.py"):
+        raise TuningError(
+            f"{origin}: this interpreter imports sitecustomize from something else than a file sitecustomize.py. "
+            f"Legal: a plain file. Move it away, or use scope: service."
+        )
+    return origin
+
+
+def look(path: str) -> FileState:
+    """Take the state of ``path``. Raises TuningError for anything that is neither absent nor a readable plain file of sane size."""
+    link = os.readlink(path) if os.path.islink(path) else None
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        if link is not None:
+            raise TuningError(
+                f"{path}: dangling symbolic link to {link}, which does not exist. Put the target back "
+                f"(Debian and Ubuntu: reinstall the package that owns the link with dpkg option --force-confmiss) or remove the link."
+            ) from None
+        return FileState(path, os.path.realpath(path), None, None, None, None, None)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise TuningError(f"{path}: a loop of symbolic links. Remove the link, or put the package's own back.") from error
+        raise TuningError(f"{path}: cannot be looked at: {error.strerror}.") from error
+    if not stat.S_ISREG(found.st_mode):
+        kind = "a directory" if stat.S_ISDIR(found.st_mode) else "not a plain file"
+        raise TuningError(f"{path}: {kind}. Legal: a plain file, a symbolic link to one, or nothing. Move it away.")
+    if found.st_size > LARGEST:
+        raise TuningError(f"{path}: {found.st_size} bytes; legal: at most {LARGEST}. Every interpreter would read it at start. Look what it is.")
+    try:
+        with open(path, "rb") as stream:
+            content = stream.read()
+    except OSError as error:
+        raise TuningError(f"{path}: cannot be read: {error.strerror}. Become root, or repair its mode.") from error
+    return FileState(path, os.path.realpath(path), link, content, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid)
+
+
+def write(state: FileState, content: bytes, mode: int = 0o644) -> list:
+    """Make ``content`` the bytes of the file that ``state`` shows: atomic, through the symlink, same mode, owner and extended attributes.
+
+    A new file gets ``mode``. Returns the directories that had to be made, outermost first. Raises TuningError; the old file then stands.
+    """
+    directory = os.path.dirname(state.target)
+    made = _make_directories(directory)
+    temporary = None
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=os.path.basename(state.target) + TEMPORARY, dir=directory)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            _copy_metadata(state, stream.fileno(), mode)
+            os.fsync(stream.fileno())
+        os.replace(temporary, state.target)
+        temporary = None
+    except OSError as error:
+        raise TuningError(
+            f"{state.target}: cannot be replaced atomically: {error.strerror} ({errno.errorcode.get(error.errno, error.errno)}). "
+            f"{_advice(error.errno)} The file is as it was."
+        ) from error
+    finally:
+        if temporary is not None:
+            os.unlink(temporary)
+        if temporary is not None or not os.path.lexists(state.target):
+            remove_directories(made)
+    return made
+
+
+def remove(state: FileState) -> None:
+    """Delete the file (its target, where it is a link)."""
+    try:
+        os.unlink(state.target)
+    except OSError as error:
+        raise TuningError(f"{state.target}: cannot be removed: {error.strerror}. {_advice(error.errno)} The file is as it was.") from error
+
+
+def settle(state: FileState) -> None:
+    """After a change: make the rename survive a power loss, and let no interpreter run a compiled copy of the old bytes."""
+    try:
+        sync_directory(os.path.dirname(state.target))
+    except OSError as error:
+        raise TuningError(f"{state.target}: its directory cannot be written to the disk: {error.strerror}. {_advice(error.errno)}") from error
+    drop_bytecode(state)
+
+
+def drop_bytecode(state: FileState) -> None:
+    """Delete compiled copies: a rewrite of the same size within the same second would otherwise run the old one."""
+    for source in {state.path, state.target}:
+        cache = os.path.join(os.path.dirname(source), "__pycache__")
+        for compiled in glob.glob(os.path.join(glob.escape(cache), "sitecustomize.*.pyc")):
+            try:
+                os.unlink(compiled)
+            except OSError as error:
+                raise TuningError(f"{compiled}: stale bytecode cannot be removed: {error.strerror}. {_advice(error.errno)}") from error
+
+
+def sweep(state: FileState) -> None:
+    """Delete temporary files that an interrupted run left beside the file."""
+    directory, name = os.path.split(state.target)
+    for leftover in glob.glob(os.path.join(glob.escape(directory), name + TEMPORARY + "*")):
+        os.unlink(leftover)
+
+
+def sync_directory(directory: str) -> None:
+    """Make renames in ``directory`` survive a power loss."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_directories(made: list) -> None:
+    """Remove the directories ``made`` (outermost first) as far as they are empty, with the empty bytecode folder that Python leaves."""
+    for directory in reversed(made):
+        for path in (os.path.join(directory, "__pycache__"), directory):
+            try:
+                os.rmdir(path)
+            except OSError:
+                pass  # not there, or somebody else put something into it: it stays
+
+
+def _make_directories(directory: str) -> list:
+    missing = []
+    while not os.path.isdir(directory):
+        missing.insert(0, directory)
+        directory = os.path.dirname(directory)
+    made = []
+    for path in missing:
+        try:
+            os.mkdir(path)
+            os.chmod(path, 0o755)  # whatever the umask: the service's user must get in
+        except OSError as error:
+            remove_directories(made)
+            raise TuningError(f"{path}: the directory cannot be made: {error.strerror}. {_advice(error.errno)}") from error
+        made.append(path)
+    return made
+
+
+def _copy_metadata(state: FileState, descriptor: int, mode: int) -> None:
+    if not state.exists:
+        os.fchmod(descriptor, mode)
+        return
+    own = os.fstat(descriptor)
+    if (own.st_uid, own.st_gid) != (state.uid, state.gid):
+        os.fchown(descriptor, state.uid, state.gid)
+    os.fchmod(descriptor, state.mode)
+    for name in _extended_attributes(state.target):
+        os.setxattr(descriptor, name, os.getxattr(state.target, name))
+
+
+def _extended_attributes(path: str) -> list:
+    """Names, the SELinux label and the access control list among them; none where the file system has none."""
+    try:
+        return os.listxattr(path)
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.ENOSYS):
+            return []
+        raise
+
+
+def _advice(number: Optional[int]) -> str:
+    return {
+        errno.EACCES: "Become root (become: true), or use scope: service with a directory of your own.",
+        errno.EPERM: "The file may be immutable (lsattr), or you are not its owner: become root.",
+        errno.EROFS: "The file system is read-only: remount it, or use scope: service with a directory elsewhere.",
+        errno.ENOSPC: "The file system is full: make room.",
+        errno.EDQUOT: "The quota is used up: make room.",
+        errno.EBUSY: "The file is a mount point of its own (a bind mount into a container?): unmount it, or use scope: service.",
+        errno.EXDEV: "The file is a mount point of its own: unmount it, or use scope: service.",
+    }.get(number, "The file system must allow a file to be renamed onto another.")
