@@ -37,7 +37,9 @@ class ActionModule(ActionBase):
 
     def _rendered(self, template, arguments, task_vars):
         if not template:
-            raise AnsibleActionFail("src: missing. Legal: the template of the managed block, for instance sitecustomize.py.j2 of role nccl_env.")
+            raise AnsibleActionFail(
+                "src: missing. Legal: the template of the managed block, for instance sitecustomize.py.j2 of role nccl_env."
+            )
         try:
             path = self._find_needle("templates", template)
         except AnsibleError as error:
@@ -48,6 +50,11 @@ class ActionModule(ActionBase):
             "scope": arguments.get("scope", "system"),
             "profile": arguments.get("profile"),
         }
-        templar = self._templar.copy_with_new_env(searchpath=[os.path.dirname(path)], available_variables=dict(task_vars, sitecustomize=seen))
+        templar = self._templar.copy_with_new_env(
+            searchpath=[os.path.dirname(path)], available_variables=dict(task_vars, sitecustomize=seen)
+        )
         text = trust_as_template(self._loader.get_text_file_contents(path))
-        return templar.template(text, escape_backslashes=False, overrides={"trim_blocks": True, "lstrip_blocks": True}) or ""
+        return (
+            templar.template(text, escape_backslashes=False, overrides={"trim_blocks": True, "lstrip_blocks": True})
+            or ""
+        )

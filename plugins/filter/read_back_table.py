@@ -42,7 +42,9 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back_table im
 
 def read_back_table(results):
     if not isinstance(results, Mapping):
-        raise AnsibleFilterError(f"read_back_table: {type(results).__name__}; legal: a dictionary, node name to result.")
+        raise AnsibleFilterError(
+            f"read_back_table: {type(results).__name__}; legal: a dictionary, node name to result."
+        )
     return table(results)
 
 

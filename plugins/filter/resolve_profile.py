@@ -10,8 +10,10 @@ version_added: 0.1.0
 author:
   - gpu_node.tuning contributors (@gpu-node)
 description:
-  - Looks up a profile, applies the inventory's own profiles and overrides, and validates the NCCL environment that results.
-  - Everything that NCCL would misread in silence is refused, with the variable, the value, the legal values and what to write instead.
+  - Looks up a profile, applies the inventory's own profiles and overrides,
+    and validates the NCCL environment that results.
+  - Everything that NCCL would misread in silence is refused, with the variable, the value, the legal values,
+    and what to write instead.
 positional: shipped, tuning_profiles, overrides
 options:
   _input:
@@ -21,7 +23,8 @@ options:
   shipped:
     description:
       - The profiles that are known, as a dictionary of name to profile.
-      - Or the path of a directory on the controller with one C(NAME.yml) for each profile, of which only the wanted one is read.
+      - Or the path of a directory on the controller with one C(NAME.yml) for each profile;
+        only the wanted one is read.
     type: raw
     required: true
   tuning_profiles:
@@ -56,8 +59,11 @@ EXAMPLES = r"""
 
 - name: Resolve a profile with one variable changed and one removed
   ansible.builtin.set_fact:
-    tuning_profile: >-
-      {{ 'known_good' | gpu_node.tuning.resolve_profile(profiles, overrides={'NCCL_MAX_NCHANNELS': 8, 'NCCL_PROTO': none}) }}
+    tuning_profile: "{{ 'known_good' | gpu_node.tuning.resolve_profile(profiles, overrides=changes) }}"
+  vars:
+    changes:
+      NCCL_MAX_NCHANNELS: 8
+      NCCL_PROTO: null
 """
 
 RETURN = r"""
@@ -131,7 +137,7 @@ class ProfileDirectory(Mapping):
         path = os.path.join(self.path, f"{name}.yml")
         try:
             with open(path, "rb") as stream:
-                return yaml.load(stream, Loader=SafeLoader)  # noqa: S506 - this is the safe loader
+                return yaml.load(stream, Loader=SafeLoader)
         except (OSError, yaml.YAMLError, ValueError) as error:
             raise InvalidProfile(f"{path}: cannot read the profile: {error}") from error
 

@@ -38,7 +38,9 @@ def find_assignments(source: bytes, path: str) -> list:
     for statement in statements:
         removable = _only_sets_variables(statement) and not _shares_a_line(statement, statements)
         for name, value, line in _pairs_set_by(statement):
-            found.append(Assignment(name, value, line, statement.lineno, statement.end_lineno or statement.lineno, removable))
+            found.append(
+                Assignment(name, value, line, statement.lineno, statement.end_lineno or statement.lineno, removable)
+            )
     return found
 
 
@@ -72,7 +74,9 @@ def _parse(source: bytes, path: str) -> ast.Module:
 def _shares_a_line(statement: ast.stmt, statements: list) -> bool:
     """True for ``a(); b()``: taking out the lines of one would take out the other."""
     return any(
-        other is not statement and other.lineno <= (statement.end_lineno or statement.lineno) and statement.lineno <= (other.end_lineno or other.lineno)
+        other is not statement
+        and other.lineno <= (statement.end_lineno or statement.lineno)
+        and statement.lineno <= (other.end_lineno or other.lineno)
         for other in statements
     )
 
@@ -120,7 +124,9 @@ def _pairs_of_call(call: ast.Call) -> list:
 def _pairs_of_loop(loop: ast.For) -> list:
     """The literal pairs that the loop runs over, when its body stores them in the environment."""
     stores = any(_is_environ_item(node) and isinstance(node.ctx, ast.Store) for node in ast.walk(loop))
-    calls = any(isinstance(node, ast.Attribute) and node.attr in ("setdefault", "putenv", "update") for node in ast.walk(loop))
+    calls = any(
+        isinstance(node, ast.Attribute) and node.attr in ("setdefault", "putenv", "update") for node in ast.walk(loop)
+    )
     return _literal_pairs(loop.iter) if stores or calls else []
 
 
@@ -143,7 +149,9 @@ def _text(node: ast.expr) -> Optional[str]:
 
 
 def _is_environ(node: ast.expr) -> bool:
-    return (isinstance(node, ast.Attribute) and node.attr == "environ") or (isinstance(node, ast.Name) and node.id == "environ")
+    return (isinstance(node, ast.Attribute) and node.attr == "environ") or (
+        isinstance(node, ast.Name) and node.id == "environ"
+    )
 
 
 def _is_environ_item(node: ast.AST) -> bool:
@@ -170,7 +178,9 @@ def _only_sets_variables(statement: ast.stmt) -> bool:
 def _reads_only(expression: ast.expr) -> bool:
     """True when evaluating ``expression`` calls nothing but the reading methods of a dict."""
     for node in ast.walk(expression):
-        if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "items", "keys", "values")):
+        if isinstance(node, ast.Call) and not (
+            isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "items", "keys", "values")
+        ):
             return False
         if isinstance(node, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)):
             return False
@@ -186,7 +196,10 @@ def _imports_left_without_use(tree: ast.Module, gone: set) -> set:
         if isinstance(statement, ast.Import) and [alias.name for alias in statement.names] == ["os"]:
             bound = statement.names[0].asname or "os"
             needed_by_gone = any(
-                isinstance(node, ast.Name) and node.id == bound for inner in tree.body if inner.lineno in gone for node in ast.walk(inner)
+                isinstance(node, ast.Name) and node.id == bound
+                for inner in tree.body
+                if inner.lineno in gone
+                for node in ast.walk(inner)
             )
             if needed_by_gone and bound not in used:
                 lines.add(statement.lineno)

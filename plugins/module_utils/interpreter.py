@@ -69,7 +69,9 @@ class Interpreter:
         )
 
     def _refuse_other_python(self) -> None:
-        out, err, code = self._run(["-S", "-c", "import sys; sys.stdout.write('python %d %d' % sys.version_info[:2])"], "")
+        out, err, code = self._run(
+            ["-S", "-c", "import sys; sys.stdout.write('python %d %d' % sys.version_info[:2])"], ""
+        )
         words = out.split()
         if len(words) != 3 or words[0] != "python":
             raise TuningError(
@@ -124,7 +126,13 @@ class Interpreter:
     def _environment(self) -> dict:
         """What a service manager gives, then the service's own. Nothing of this process's environment: it has old values in it."""
         account = self._account()
-        environment = {"PATH": PATH, "LANG": "C.UTF-8", "HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name}
+        environment = {
+            "PATH": PATH,
+            "LANG": "C.UTF-8",
+            "HOME": account.pw_dir,
+            "USER": account.pw_name,
+            "LOGNAME": account.pw_name,
+        }
         environment.update(self.service.environment)
         return environment
 
@@ -135,7 +143,9 @@ class Interpreter:
         except KeyError as error:
             if not name:
                 return pwd.struct_passwd(("", "x", os.geteuid(), os.getegid(), "", "/", ""))
-            raise TuningError(f"service_user {name!r}: no such user on this node. Legal: an existing user's name, or leave it out.") from error
+            raise TuningError(
+                f"service_user {name!r}: no such user on this node. Legal: an existing user's name, or leave it out."
+            ) from error
 
     def _identity(self) -> dict:
         """Popen arguments that change to the service's user."""
@@ -143,5 +153,11 @@ class Interpreter:
         if not self.service.user or account.pw_uid == os.geteuid():
             return {}
         if os.geteuid() != 0:
-            raise TuningError(f"service_user {self.service.user!r}: only root can start an interpreter as another user. Add become: true, or leave it out.")
-        return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": os.getgrouplist(account.pw_name, account.pw_gid)}
+            raise TuningError(
+                f"service_user {self.service.user!r}: only root can start an interpreter as another user. Add become: true, or leave it out."
+            )
+        return {
+            "user": account.pw_uid,
+            "group": account.pw_gid,
+            "extra_groups": os.getgrouplist(account.pw_name, account.pw_gid),
+        }

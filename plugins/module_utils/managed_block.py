@@ -66,7 +66,9 @@ def split(content: bytes, path: str) -> Split:
 def join(before: bytes, body: bytes, after: bytes) -> bytes:
     """Put ``body`` between the markers, after the foreign code ``before`` and before the foreign code ``after``."""
     if any(line.startswith((BEGIN, END)) for line in body.splitlines()):
-        raise TuningError("the rendered block contains a marker line of the managed block; take it out of the template.")
+        raise TuningError(
+            "the rendered block contains a marker line of the managed block; take it out of the template."
+        )
     begin = BEGIN
     if before and not before.endswith(b"\n"):
         before, begin = before + b"\n", BEGIN + NEWLINE_ADDED

@@ -27,22 +27,32 @@ def interpreter_of(params: dict) -> Interpreter:
     for name in ("interpreter", "service_dir"):
         if params[name] is not None and not os.path.isabs(params[name]):
             raise TuningError(f"{name} {params[name]!r}: legal: an absolute path.")
-    environment = {}
-    for name, value in params["service_environment"].items():
-        if isinstance(value, bool) or not isinstance(value, (str, int)):
-            raise TuningError(f"service_environment: {name}={value!r} is {type(value).__name__}; legal: text, in quotes.")
-        environment[name] = str(value)
-        if "\0" in name + environment[name] or "=" in name or not name:
-            raise TuningError(f"service_environment: {name!r}={environment[name]!r}: legal: a name without '=', and neither with a NUL character.")
+    environment = text_values("service_environment", params["service_environment"])
     if params["scope"] == "service":
         environment.setdefault("PYTHONPATH", params["service_dir"])
     return Interpreter(params["interpreter"], Service(environment, params["service_user"]), params["probe_timeout"])
 
 
+def text_values(option: str, values: dict) -> dict:
+    """``values`` with numbers as text. Raises TuningError for what no environment variable can be."""
+    texts = {}
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, (str, int)):
+            raise TuningError(f"{option}: {name}={value!r} is {type(value).__name__}; legal: text, in quotes.")
+        texts[str(name)] = str(value)
+        if "\0" in f"{name}{value}" or "=" in str(name) or not name:
+            raise TuningError(
+                f"{option}: {name!r}={value!r}; legal: a name without '=', and no NUL character in either."
+            )
+    return texts
+
+
 def shadowed_by(path: str, resolution: dict) -> list:
     """Files named sitecustomize.py on the interpreter's path that lose against ``path``."""
     return [
-        candidate for candidate in resolution["candidates"] if candidate.endswith(".py") and os.path.realpath(candidate) != os.path.realpath(path)
+        candidate
+        for candidate in resolution["candidates"]
+        if candidate.endswith(".py") and os.path.realpath(candidate) != os.path.realpath(path)
     ]
 
 

@@ -41,12 +41,12 @@ VARIABLES = {
         default="unset (cost model decides)",
         since="2.5",
         note=(
-            "Grammar from 2.24: [func:][^]a,b;func:[^]a - func AllReduce, AllGather, ReduceScatter, Broadcast, Reduce; only the first "
-            "part may lack func. No blanks."
+            "Grammar from 2.24: [func:][^]a,b;func:[^]a - func AllReduce, AllGather, ReduceScatter, "
+            "Broadcast, Reduce; only the first part may lack func. No blanks."
         ),
         if_wrong=(
-            "Up to 2.23 unknown words skipped, Ring as fallback. 2.24+: WARN, ncclInvalidUsage. 2.31 source: with PROTO set too, "
-            "functions ALGO omits get none."
+            "Up to 2.23 unknown words skipped, Ring as fallback. 2.24+: WARN, ncclInvalidUsage. 2.31 source: "
+            "with PROTO set too, functions ALGO omits get none."
         ),
         risk="A list without Ring leaves some collectives with no algorithm and fails them",
         choices=("Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"),
@@ -55,7 +55,10 @@ VARIABLES = {
         kind="bool01",
         default="0",
         since="2.14",
-        note="Give LL buffers to network send/recv too. In 2.14-2.15 source the name was misspelt (NCCL_NCCL_...), so this spelling works from 2.16.",
+        note=(
+            "Give LL buffers to network send/recv too. In 2.14-2.15 source the name was misspelt "
+            "(NCCL_NCCL_...), so this spelling works from 2.16."
+        ),
         if_wrong="Only the integer 1 acts.",
         risk="Memory grows with ranks in all-to-all",
     ),
@@ -63,7 +66,10 @@ VARIABLES = {
         kind="bytes",
         default="4194304",
         since="<=2.3.5",
-        note="Bytes of the Simple-protocol buffer of every connection (channel x peer), split in 8 steps. Also caps the P2P chunk size.",
+        note=(
+            "Bytes of the Simple-protocol buffer of every connection (channel x peer), split in 8 steps. Also "
+            "caps the P2P chunk size."
+        ),
         if_wrong="No check: read as integer with no unit (4MB = 4), kept in a C int, so above 2147483647 wraps.",
         risk="Multiplies GPU memory per channel, peer and communicator; absurdly small values are accepted too",
         low=1,
@@ -165,7 +171,10 @@ VARIABLES = {
         default="$HOME/.nccl.conf (up to 2.29: home from passwd)",
         since="2.23",
         note="Replaces the per-user conf file; /etc/nccl.conf is read in any case. Must be in the real environment.",
-        if_wrong="Unreadable file or ~ in the path: nothing read, no message, and the per-user file is skipped too. Empty = unset.",
+        if_wrong=(
+            "Unreadable file or ~ in the path: nothing read, no message, and the per-user file is skipped "
+            "too. Empty = unset."
+        ),
     ),
     "NCCL_CONNECT_ROUND_MAX_PEERS": Variable(
         kind="int",
@@ -182,17 +191,22 @@ VARIABLES = {
         default="2",
         since="2.5.6",
         note="Whether a ring or tree may switch NIC from node to node; no effect with one NIC or on a single node.",
-        if_wrong="Not validated: other numbers behave like 0 in the ring search but do not count as disabled elsewhere.",
+        if_wrong=(
+            "Not validated: other numbers behave like 0 in the ring search but do not count as disabled elsewhere."
+        ),
         choices=("0", "1", "2"),
     ),
     "NCCL_CTA_POLICY": Variable(
         kind="enum_flags",
         default="DEFAULT",
         since="2.27",
-        note="Communicator policy flags; names join with |. Names from 2.29, single digits are the older form (2 = ZERO from 2.28).",
+        note=(
+            "Communicator policy flags; names join with |. Names from 2.29, single digits are the older form "
+            "(2 = ZERO from 2.28)."
+        ),
         if_wrong=(
-            "2.29+: unknown name or digit ignored with INFO. 2.27-2.28: out-of-range integer reset to DEFAULT. ZERO|EFFICIENCY: WARN, "
-            "EFFICIENCY dropped."
+            "2.29+: unknown name or digit ignored with INFO. 2.27-2.28: out-of-range integer reset to "
+            "DEFAULT. ZERO|EFFICIENCY: WARN, EFFICIENCY dropped."
         ),
         choices=("DEFAULT", "EFFICIENCY", "ZERO", "0", "1", "2"),
     ),
@@ -217,7 +231,9 @@ VARIABLES = {
         default="unset (silent)",
         since="<=2.3.5",
         note="Log level, each including the quieter ones. ATTN exists from 2.32, ABORT is accepted but undocumented.",
-        if_wrong="Unknown word (3, ALL, inf) = silence, no message. Surrounding blanks are accepted only from 2.30.7.",
+        if_wrong=(
+            "Unknown word (3, ALL, inf) = silence, no message. Surrounding blanks are accepted only from 2.30.7."
+        ),
         risk="INFO and TRACE flood production logs",
         choices=("VERSION", "WARN", "INFO", "TRACE", "ATTN", "ABORT"),
     ),
@@ -225,7 +241,9 @@ VARIABLES = {
         kind="path",
         default="stdout",
         since="2.2.12",
-        note="Log destination; %h host, %p pid. Opened only when the level is above VERSION; truncates an existing file.",
+        note=(
+            "Log destination; %h host, %p pid. Opened only when the level is above VERSION; truncates an existing file."
+        ),
         if_wrong="Cannot be opened: silently stays on stdout. ~ is not expanded.",
         risk="Same name for several ranks clobbers the log",
     ),
@@ -244,15 +262,35 @@ VARIABLES = {
         since="2.3.4",
         note="Mask for INFO and TRACE lines; leading ^ inverts the whole list.",
         if_wrong=(
-            "Before 2.30.7 unknown names are skipped (an all-unknown list = silence); from then one unknown name restores the "
-            "default. Empty = silence."
+            "Before 2.30.7 unknown names are skipped (an all-unknown list = silence); from then one unknown "
+            "name restores the default. Empty = silence."
         ),
-        choices=("INIT", "COLL", "P2P", "SHM", "NET", "GRAPH", "TUNING", "ENV", "ALLOC", "ALLOC_HOST", "CALL", "PROXY", "NVLS", "BOOTSTRAP", "REG", "PROFILE", "RAS", "DESTROY", "ALL"),
+        choices=(
+            "INIT",
+            "COLL",
+            "P2P",
+            "SHM",
+            "NET",
+            "GRAPH",
+            "TUNING",
+            "ENV",
+            "ALLOC",
+            "ALLOC_HOST",
+            "CALL",
+            "PROXY",
+            "NVLS",
+            "BOOTSTRAP",
+            "REG",
+            "PROFILE",
+            "RAS",
+            "DESTROY",
+            "ALL",
+        ),
         prefixes="^",
     ),
     "NCCL_DEBUG_TIMESTAMP_FORMAT": Variable(
         kind="string",
-        default="\"[%F %T] \"",
+        default='"[%F %T] "',
         since="2.26",
         note="strftime pattern; %1f-%9f adds fractions once, underscores become blanks, empty removes the stamp.",
         if_wrong="Too long for the buffer: default pattern is used.",
@@ -262,7 +300,10 @@ VARIABLES = {
         default="WARN (2.32: WARN,ATTN)",
         since="2.26",
         note="Which log levels carry a time stamp; leading ^ inverts.",
-        if_wrong="Before 2.30.7 unknown levels are skipped; from then one unknown level restores the default. Empty = no stamps.",
+        if_wrong=(
+            "Before 2.30.7 unknown levels are skipped; from then one unknown level restores the default. "
+            "Empty = no stamps."
+        ),
         choices=("VERSION", "WARN", "INFO", "ABORT", "TRACE", "ALL", "ATTN"),
         prefixes="^",
     ),
@@ -277,7 +318,10 @@ VARIABLES = {
         kind="string",
         default="libnccl-env.so if found",
         since="2.28",
-        note="Plugin that answers NCCL look-ups in place of getenv; public tags carry it from 2.28.7. Read with plain getenv.",
+        note=(
+            "Plugin that answers NCCL look-ups in place of getenv; public tags carry it from 2.28.7. Read "
+            "with plain getenv."
+        ),
         if_wrong="Library not found: INFO only, normal environment is used.",
         risk="Once loaded, values in os.environ or conf files may not be what NCCL sees",
     ),
@@ -286,7 +330,7 @@ VARIABLES = {
         default="0",
         since="2.9.6",
         note="Use GDRCopy for small control words. First documented with 2.31.",
-        if_wrong="Only the integer 1 acts; \"true\" reads as 0.",
+        if_wrong='Only the integer 1 acts; "true" reads as 0.',
     ),
     "NCCL_GDRCOPY_FIFO_ENABLE": Variable(
         kind="bool01",
@@ -299,7 +343,10 @@ VARIABLES = {
         kind="bool01",
         default="0",
         since="2.9.6",
-        note="With GDRCopy: flush received data by a mapped read instead of the plugin flush. First documented with 2.31.",
+        note=(
+            "With GDRCopy: flush received data by a mapped read instead of the plugin flush. First documented "
+            "with 2.31."
+        ),
         if_wrong="Any nonzero integer counts as on.",
     ),
     "NCCL_GDRCOPY_SYNC_ENABLE": Variable(
@@ -342,7 +389,10 @@ VARIABLES = {
         default="unset",
         since="2.6.4",
         note="Loads rings and trees from XML and skips the search.",
-        if_wrong="Missing file: WARN, ncclSystemError, init fails. A graph saved for another GPU count: init error (public reports).",
+        if_wrong=(
+            "Missing file: WARN, ncclSystemError, init fails. A graph saved for another GPU count: init error "
+            "(public reports)."
+        ),
         risk="Never in production: valid for exactly one set of GPUs",
         documented=False,
     ),
@@ -400,14 +450,18 @@ VARIABLES = {
         default="unset",
         since="2.21",
         note="CIDR filter (addr/len) for automatic GID choice; must match IB_ADDR_FAMILY.",
-        if_wrong="Missing slash, address of the other family, or length over 32/128: the filter is dropped, INFO at most.",
+        if_wrong=(
+            "Missing slash, address of the other family, or length over 32/128: the filter is dropped, INFO at most."
+        ),
     ),
     "NCCL_IB_AR_THRESHOLD": Variable(
         kind="bytes",
         default="8192",
         since="2.6",
         note="Message size above which data and completion travel separately so that adaptive routing can be used.",
-        if_wrong="Unchecked; -2 means default. Ignored (INFO) while IB_OOO_RQ is on. Above BUFFSIZE it never triggers.",
+        if_wrong=(
+            "Unchecked; -2 means default. Ignored (INFO) while IB_OOO_RQ is on. Above BUFFSIZE it never triggers."
+        ),
         low=0,
         high=2147483647,
     ),
@@ -424,7 +478,10 @@ VARIABLES = {
         kind="bool01",
         default="0",
         since="<=2.3.5",
-        note="Skips the built-in IB/RoCE transport; external network plugins are not affected. Irrelevant inside one node.",
+        note=(
+            "Skips the built-in IB/RoCE transport; external network plugins are not affected. Irrelevant "
+            "inside one node."
+        ),
         if_wrong="Any nonzero integer disables, unlike P2P_DISABLE and SHM_DISABLE.",
         risk="Multi-node traffic falls back to TCP",
     ),
@@ -458,8 +515,14 @@ VARIABLES = {
         kind="list",
         default="all active ports",
         since="<=2.3.5",
-        note="Selects RDMA devices for the built-in IB transport: name[:port[:rail[:plane]]], ^ excludes, = exact. Rail and plane fields from 2.30.7.",
-        if_wrong="No match is silent: IB reports no device and NCCL moves on to the next network, usually TCP. Entries past 32 are dropped.",
+        note=(
+            "Selects RDMA devices for the built-in IB transport: name[:port[:rail[:plane]]], ^ excludes, = "
+            "exact. Rail and plane fields from 2.30.7."
+        ),
+        if_wrong=(
+            "No match is silent: IB reports no device and NCCL moves on to the next network, usually TCP. "
+            "Entries past 32 are dropped."
+        ),
         risk="A typo quietly turns RDMA into TCP sockets",
         prefixes="^=",
     ),
@@ -475,7 +538,10 @@ VARIABLES = {
         default="0",
         since="2.30",
         note="Lets mlx5 receivers consume receive work requests out of order.",
-        if_wrong="Any nonzero = on. Without adaptive routing or support on both ends: WARN, ncclInternalError when connecting.",
+        if_wrong=(
+            "Any nonzero = on. Without adaptive routing or support on both ends: WARN, ncclInternalError when "
+            "connecting."
+        ),
         risk="Forcing it on unsupported NICs fails the job",
     ),
     "NCCL_IB_PCI_RELAXED_ORDERING": Variable(
@@ -483,7 +549,9 @@ VARIABLES = {
         default="2",
         since="2.12",
         note="Relaxed ordering for IB memory registration: off, forced, automatic.",
-        if_wrong="Other numbers act as 0. In the 2.30 source 1 and 2 take the same path, 1 does not fail when unsupported.",
+        if_wrong=(
+            "Other numbers act as 0. In the 2.30 source 1 and 2 take the same path, 1 does not fail when unsupported."
+        ),
         choices=("0", "1", "2"),
     ),
     "NCCL_IB_PKEY": Variable(
@@ -501,7 +569,9 @@ VARIABLES = {
         default="1",
         since="2.10",
         note="Queue pairs per connection, multiplied by the ports of a merged NIC.",
-        if_wrong="No bound check found: more than 128 after multiplying overruns the 128-entry QP table; 0 leaves no QP.",
+        if_wrong=(
+            "No bound check found: more than 128 after multiplying overruns the 128-entry QP table; 0 leaves no QP."
+        ),
         risk="Memory corruption above 128 divided by merged ports",
         low=1,
         high=128,
@@ -560,7 +630,9 @@ VARIABLES = {
         default="20 (2.23+); 18 (2.14-2.22); 14 before",
         since="<=2.3.5",
         note="Exponent of the verbs ack time-out (4.096 us * 2^n) per retry, multiplied by IB_RETRY_CNT.",
-        if_wrong="Unchecked, copied into the QP attributes; documented effect of 0 or 32 and more is an endless wait.",
+        if_wrong=(
+            "Unchecked, copied into the QP attributes; documented effect of 0 or 32 and more is an endless wait."
+        ),
         risk="High values delay failure detection by minutes",
         low=0,
         high=31,
@@ -619,7 +691,10 @@ VARIABLES = {
         default="PARALLEL",
         since="2.1.0",
         note="Kernel launch style for one process driving several GPUs.",
-        if_wrong="2.9+: anything but GROUP is PARALLEL; up to 2.8 anything but PARALLEL was GROUP. Upper case required up to 2.12.",
+        if_wrong=(
+            "2.9+: anything but GROUP is PARALLEL; up to 2.8 anything but PARALLEL was GROUP. Upper case "
+            "required up to 2.12."
+        ),
         choices=("PARALLEL", "GROUP"),
     ),
     "NCCL_LAUNCH_ORDER_IMPLICIT": Variable(
@@ -707,7 +782,9 @@ VARIABLES = {
         default="unset (config, else 64; 32 before 2.25)",
         since="2.17",
         note="Most CUDA blocks per communicator; overrides the program config. With MAX_NCHANNELS the smaller wins.",
-        if_wrong="Above the cap: capped. 0 or negative: ignored with INFO (2.25+), taken over unchecked in 2.20 source.",
+        if_wrong=(
+            "Above the cap: capped. 0 or negative: ignored with INFO (2.25+), taken over unchecked in 2.20 source."
+        ),
         risk="Too low starves bandwidth",
         low=1,
         high=64,
@@ -759,7 +836,10 @@ VARIABLES = {
         default="unset (config, else 1)",
         since="2.17",
         note="Fewest CUDA blocks; overrides the program config. With MIN_NCHANNELS the larger wins.",
-        if_wrong="Above MAX_CTAS: lowered to it. 0 or negative: ignored with INFO (2.25+), taken over unchecked in 2.20 source.",
+        if_wrong=(
+            "Above MAX_CTAS: lowered to it. 0 or negative: ignored with INFO (2.25+), taken over unchecked in "
+            "2.20 source."
+        ),
         risk="More SMs and buffer memory, slower small messages",
         low=1,
         high=64,
@@ -768,7 +848,10 @@ VARIABLES = {
         kind="int",
         default="0 = no minimum",
         since="2.5.0",
-        note="Lower bound on channels; rings are duplicated to reach it. Applied after MAX_NCHANNELS, so a larger MIN wins. Docs list up to 32.",
+        note=(
+            "Lower bound on channels; rings are duplicated to reach it. Applied after MAX_NCHANNELS, so a "
+            "larger MIN wins. Docs list up to 32."
+        ),
         if_wrong="Above the cap (64 from 2.25, 32 before): capped, INFO. Negative: 0.",
         risk="More SMs and more buffer memory for every communicator",
         low=1,
@@ -846,7 +929,10 @@ VARIABLES = {
         kind="string",
         default="unset (best available)",
         since="2.10",
-        note="Forces one network by name: IB, Socket, or the name a plugin reports. Overrides the netName of every communicator.",
+        note=(
+            "Forces one network by name: IB, Socket, or the name a plugin reports. Overrides the netName of "
+            "every communicator."
+        ),
         if_wrong="No loaded network has that name: WARN, ncclInvalidUsage, communicator creation fails.",
         risk="Naming a plugin network makes single-node jobs fail where the plugin is absent",
     ),
@@ -885,7 +971,10 @@ VARIABLES = {
         kind="level_enum",
         default="PXB (2.30: P2C while NET_GDR_C2C is on)",
         since="2.3.4",
-        note="Greatest GPU-NIC distance for GPU Direct RDMA. Called IB_GDR_LEVEL before 2.4. Ints 0-4 = LOC,PIX,PXB,PHB,SYS. NVL and others parse too.",
+        note=(
+            "Greatest GPU-NIC distance for GPU Direct RDMA. Called IB_GDR_LEVEL before 2.4. Ints 0-4 = "
+            "LOC,PIX,PXB,PHB,SYS. NVL and others parse too."
+        ),
         if_wrong="Case-sensitive; unknown text is silently ignored. Ints above 4 = SYS.",
         risk="Forcing a long distance can be slower than host staging",
         choices=("LOC", "PIX", "PXB", "PHB", "SYS"),
@@ -905,7 +994,9 @@ VARIABLES = {
         default="PORT",
         since="2.24.3",
         note="Greatest distance at which NICs are merged into one virtual device.",
-        if_wrong="Value must start with a name, case-sensitive; anything else counts as LOC, INFO in subsystem GRAPH.",
+        if_wrong=(
+            "Value must start with a name, case-sensitive; anything else counts as LOC, INFO in subsystem GRAPH."
+        ),
         choices=("LOC", "PORT", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS"),
         case_sensitive=True,
         documented=False,
@@ -922,7 +1013,10 @@ VARIABLES = {
         kind="string",
         default="libnccl-net.so if found",
         since="2.11",
-        note="Library name, path or suffix of network plugins; comma list from 2.27; \"none\" is a keyword from 2.28 (before, just a name not found).",
+        note=(
+            'Library name, path or suffix of network plugins; comma list from 2.27; "none" is a keyword from '
+            "2.28 (before, just a name not found)."
+        ),
         if_wrong="Library not found: INFO only, built-in IB/Socket are used.",
     ),
     "NCCL_NET_SHARED_BUFFERS": Variable(
@@ -963,8 +1057,8 @@ VARIABLES = {
         default="512; 256 for Ring/Simple when ring bandwidth is PCIe-class (<= 12 GB/s)",
         since="<=2.3.5",
         note=(
-            "CUDA threads per block of Ring Simple/LL kernels, not CPU threads. 2.30: Tree and PAT run 640 regardless; NVLS, CollNet, "
-            "LL128, send/recv ignore it."
+            "CUDA threads per block of Ring Simple/LL kernels, not CPU threads. 2.30: Tree and PAT run 640 "
+            "regardless; NVLS, CollNet, LL128, send/recv ignore it."
         ),
         if_wrong="Not a multiple of 32: 512. Above 512: 512. Below 64: 64. 0 or negative: default. INFO only.",
         risk="Lower values cut bandwidth",
@@ -1002,7 +1096,9 @@ VARIABLES = {
         kind="enum",
         default="2 (2.18+)",
         since="2.17",
-        note="NVLink SHARP multicast. Needs NVSwitch and sm90+; skipped for <=2 GPUs up to 2.27, for 1 GPU from 2.28.",
+        note=(
+            "NVLink SHARP multicast. Needs NVSwitch and sm90+; skipped for <=2 GPUs up to 2.27, for 1 GPU from 2.28."
+        ),
         if_wrong="Any other nonzero acts like 1: multicast is assumed without asking the driver.",
         risk="Extra GPU memory; failed multicast allocation fails init (silent fallback only in 2.27-2.28)",
         choices=("0", "1", "2"),
@@ -1037,7 +1133,10 @@ VARIABLES = {
         kind="list",
         default="device 0",
         since="2.23",
-        note="Network device for that init traffic; read only when OOB_NET_ENABLE is on. Same ^ and = syntax as IB_HCA, first match wins.",
+        note=(
+            "Network device for that init traffic; read only when OOB_NET_ENABLE is on. Same ^ and = syntax "
+            "as IB_HCA, first match wins."
+        ),
         if_wrong="Nothing matches: WARN and ncclInvalidArgument, init fails.",
         prefixes="^=",
     ),
@@ -1052,7 +1151,10 @@ VARIABLES = {
         kind="bool01",
         default="0",
         since="<=2.3.5",
-        note="Turns off direct GPU-to-GPU copies; traffic inside a node then goes through host memory (SHM). Beats P2P_LEVEL.",
+        note=(
+            "Turns off direct GPU-to-GPU copies; traffic inside a node then goes through host memory (SHM). "
+            "Beats P2P_LEVEL."
+        ),
         if_wrong="Only the integer 1 acts (all source tags); 2, true or yes do nothing and say nothing.",
         risk="Removes NVLink and PCIe peer traffic, large slowdown",
     ),
@@ -1060,8 +1162,14 @@ VARIABLES = {
         kind="level_enum",
         default="2.23+: PXB, but SYS on x86 AMD with <=2 GPUs; up to 2.22: PXB on Intel/ARM/Zhaoxin, SYS on AMD",
         since="2.3.4",
-        note="Greatest GPU-to-GPU distance at which direct P2P is used. Legacy ints 0-4 = LOC,PIX,PXB,PHB,SYS. NVB,C2C,P2C,PXN also parse.",
-        if_wrong="Case-sensitive; unknown text (sys) is silently ignored. Ints above 4 = SYS. NVML must still report P2P as OK.",
+        note=(
+            "Greatest GPU-to-GPU distance at which direct P2P is used. Legacy ints 0-4 = LOC,PIX,PXB,PHB,SYS. "
+            "NVB,C2C,P2C,PXN also parse."
+        ),
+        if_wrong=(
+            "Case-sensitive; unknown text (sys) is silently ignored. Ints above 4 = SYS. NVML must still "
+            "report P2P as OK."
+        ),
         risk="PHB/SYS on hosts with IOMMU or ACS redirect can hang the first collective",
         choices=("LOC", "NVL", "PIX", "PXB", "PHB", "SYS"),
         case_sensitive=True,
@@ -1152,7 +1260,10 @@ VARIABLES = {
         kind="string",
         default="libnccl-profiler.so if found",
         since="2.23.4",
-        note="Library name, path or suffix of a profiler plugin; STATIC_PLUGIN looks in the program itself; \"none\" disables from 2.28.",
+        note=(
+            "Library name, path or suffix of a profiler plugin; STATIC_PLUGIN looks in the program itself; "
+            '"none" disables from 2.28.'
+        ),
         if_wrong="Library not found: INFO only, no profiling.",
         risk="Adds overhead to every operation while loaded",
     ),
@@ -1160,10 +1271,13 @@ VARIABLES = {
         kind="func_list",
         default="LL,Simple plus LL128 where judged safe",
         since="2.5",
-        note="Protocols allowed; same grammar as ALGO. Listing all three is not the default: it takes LL128 out of automatic mode.",
+        note=(
+            "Protocols allowed; same grammar as ALGO. Listing all three is not the default: it takes LL128 "
+            "out of automatic mode."
+        ),
         if_wrong=(
-            "Up to 2.23 unknown words skipped; 2.24+: WARN, ncclInvalidUsage. Up to 2.30 a ^ list that omits LL128 forces it on; 2.31 "
-            "source re-tests it."
+            "Up to 2.23 unknown words skipped; 2.24+: WARN, ncclInvalidUsage. Up to 2.30 a ^ list that omits "
+            "LL128 forces it on; 2.31 source re-tests it."
         ),
         risk="LL128 forced on PCIe or untested paths can corrupt data; only ^LL128 is a safe workaround",
         choices=("LL", "LL128", "Simple"),
@@ -1234,13 +1348,18 @@ VARIABLES = {
         default="0",
         since="2.12",
         note="Gives NCCL CPU threads readable names.",
-        if_wrong="From 2.30.7 only 1/T/TRUE/0/F/FALSE are read, anything else = 0; before, only the integer 1 turned it on.",
+        if_wrong=(
+            "From 2.30.7 only 1/T/TRUE/0/F/FALSE are read, anything else = 0; before, only the integer 1 turned it on."
+        ),
     ),
     "NCCL_SHM_DISABLE": Variable(
         kind="bool01",
         default="0",
         since="<=2.3.5",
-        note="Turns off the host shared-memory transport between GPUs of a node; the network is then used where P2P is impossible.",
+        note=(
+            "Turns off the host shared-memory transport between GPUs of a node; the network is then used "
+            "where P2P is impossible."
+        ),
         if_wrong="Only the integer 1 acts.",
         risk="With P2P off as well, local traffic goes through the NIC or TCP",
     ),
@@ -1284,12 +1403,12 @@ VARIABLES = {
         default="auto (ib*, then others; docker/lo/virbr last)",
         since="<=2.3.5",
         note=(
-            "Picks the IP interfaces for bootstrap, socket transport and IB out-of-band. Items are name prefixes; leading ^ excludes, "
-            "leading = means exact."
+            "Picks the IP interfaces for bootstrap, socket transport and IB out-of-band. Items are name "
+            "prefixes; leading ^ excludes, leading = means exact."
         ),
         if_wrong=(
-            "Nothing matches: WARN and ncclGetUniqueId fails (rc 3 on 2.21.5, rc 5 on 2.26.5-2.32.3). A value of 0 or 1 character is "
-            "treated as unset."
+            "Nothing matches: WARN and ncclGetUniqueId fails (rc 3 on 2.21.5, rc 5 on 2.26.5-2.32.3). A value "
+            "of 0 or 1 character is treated as unset."
         ),
         risk="One NIC name pushed to a mixed fleet stops every job on hosts lacking it",
         prefixes="^=",
@@ -1299,10 +1418,12 @@ VARIABLES = {
         default="0x564ab9f2fc4b9d6c",
         since="2.30.7",
         note=(
-            "Handshake constant of internal TCP connections (socket plugin, IB bootstrap, RAS). Docs name no version; first public "
-            "tag with it is 2.30.7."
+            "Handshake constant of internal TCP connections (socket plugin, IB bootstrap, RAS). Docs name no "
+            "version; first public tag with it is 2.30.7."
         ),
-        if_wrong="Text that is not wholly numeric: INFO line, built-in value kept. Decimal, 0x and leading-0 octal are read.",
+        if_wrong=(
+            "Text that is not wholly numeric: INFO line, built-in value kept. Decimal, 0x and leading-0 octal are read."
+        ),
         risk="Ranks with different values cannot connect to each other",
         low=0,
         high=18446744073709551615,
@@ -1311,8 +1432,14 @@ VARIABLES = {
         kind="int",
         default="0 helpers per source (docs: 1); AWS 2; gVNIC 4",
         since="2.4.8",
-        note="CPU helper threads per connection of the TCP socket transport only; this is the CPU-side knob that NTHREADS is mistaken for.",
-        if_wrong="Above 16: WARN and 16. Product with NSOCKS_PERTHREAD above 64: WARN, sockets per thread lowered. Negatives unchecked.",
+        note=(
+            "CPU helper threads per connection of the TCP socket transport only; this is the CPU-side knob "
+            "that NTHREADS is mistaken for."
+        ),
+        if_wrong=(
+            "Above 16: WARN and 16. Product with NSOCKS_PERTHREAD above 64: WARN, sockets per thread lowered. "
+            "Negatives unchecked."
+        ),
         low=1,
         high=16,
     ),
@@ -1320,7 +1447,10 @@ VARIABLES = {
         kind="int",
         default="0",
         since="2.28",
-        note="Lets blocked socket progress sleep in poll() instead of spinning (0 = spin). Public source carries it from tag 2.29.2.",
+        note=(
+            "Lets blocked socket progress sleep in poll() instead of spinning (0 = spin). Public source "
+            "carries it from tag 2.29.2."
+        ),
         if_wrong="Unchecked: a negative makes poll() wait with no limit.",
         low=0,
         high=2147483647,
@@ -1330,7 +1460,9 @@ VARIABLES = {
         default="34",
         since="2.24",
         note="How many failed TCP connects (timed out, refused, unreachable) are retried before giving up.",
-        if_wrong="Unchecked: 0 gives up at the first failure, a negative count is never reached, so retrying has no end.",
+        if_wrong=(
+            "Unchecked: 0 gives up at the first failure, a negative count is never reached, so retrying has no end."
+        ),
         low=1,
         high=2147483647,
     ),
@@ -1354,7 +1486,10 @@ VARIABLES = {
         kind="string",
         default="unset",
         since="2.27.3",
-        note="Picks one symmetric kernel by exact name; 2.31 source parses it like ALGO and it then clears the other algorithms.",
+        note=(
+            "Picks one symmetric kernel by exact name; 2.31 source parses it like ALGO and it then clears the "
+            "other algorithms."
+        ),
         if_wrong="Up to 2.30 an unknown name leaves no symmetric kernel; 2.31+: WARN, ncclInvalidUsage.",
         risk="Only for experiments",
         documented=False,
@@ -1363,7 +1498,10 @@ VARIABLES = {
         kind="string",
         default="built in",
         since="2.5.6",
-        note="Six blank-separated sizes (tree LL LL128 Simple, ring LL LL128 Simple) that steer channel and thread reduction.",
+        note=(
+            "Six blank-separated sizes (tree LL LL128 Simple, ring LL LL128 Simple) that steer channel and "
+            "thread reduction."
+        ),
         if_wrong="Fields that do not parse or are negative keep their default.",
         risk="Only for experiments",
         documented=False,
@@ -1391,7 +1529,9 @@ VARIABLES = {
         default="/var/run/nvidia-topologyd/virtualTopology.xml if present",
         since="2.6",
         note="XML loaded before topology detection; needed on VMs that hide PCI distances.",
-        if_wrong="Missing file: WARN (2.21) or INFO (2.30), detection continues. File that does not parse: init error.",
+        if_wrong=(
+            "Missing file: WARN (2.21) or INFO (2.30), detection continues. File that does not parse: init error."
+        ),
         risk="A file for another machine shape gives wrong paths or init errors",
     ),
     "NCCL_TREE_THRESHOLD": Variable(
@@ -1407,7 +1547,9 @@ VARIABLES = {
         kind="string",
         default="libnccl-tuner.so, else tuner symbols of the net plugin",
         since="2.19.1",
-        note="Library name, path or suffix of the plugin that picks algorithm and protocol; \"none\" disables from 2.28.",
+        note=(
+            'Library name, path or suffix of the plugin that picks algorithm and protocol; "none" disables from 2.28.'
+        ),
         if_wrong="Library not found: INFO only, built-in cost model is used.",
         risk="Some tuners (aws-ofi-nccl) refuse to run together with ALGO or PROTO",
     ),
@@ -1478,7 +1620,10 @@ NOT_READ_BY_NCCL = {
     "NCCL_IB_GDR_LEVEL": ("only NCCL before 2.4 read it", "NCCL_NET_GDR_LEVEL"),
     "NCCL_MAX_P2P_PEERS": ("nobody reads it; one log text of NCCL spells NCCL_P2P_MAX_PEERS this way", ""),
     "NCCL_MNNVL": ("only NCCL 2.20 read it", "NCCL_MNNVL_ENABLE"),
-    "NCCL_NCCL_ALLOC_P2P_NET_LL_BUFFERS": ("only NCCL 2.14 and 2.15 read this misspelt name", "NCCL_ALLOC_P2P_NET_LL_BUFFERS"),
+    "NCCL_NCCL_ALLOC_P2P_NET_LL_BUFFERS": (
+        "only NCCL 2.14 and 2.15 read this misspelt name",
+        "NCCL_ALLOC_P2P_NET_LL_BUFFERS",
+    ),
     "NCCL_NCHANNELS": ("nobody reads it", "NCCL_MAX_NCHANNELS or NCCL_MIN_NCHANNELS"),
     "NCCL_NVLS_DISABLE": ("nobody reads it", "NCCL_NVLS_ENABLE"),
     "NCCL_P2P_ENABLE": ("nobody reads it", "NCCL_P2P_DISABLE or NCCL_P2P_LEVEL"),

@@ -9,14 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
-from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_validate import (
-    Finding,
-    check_env,
-    describe,
-    did_you_mean,
-    kind_of,
-    show,
-)
+from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_validate import Finding, check_env, describe
+from ansible_collections.gpu_node.tuning.plugins.module_utils.wording import did_you_mean, kind_of, label, show
 
 STATUSES = ("known_good", "experimental", "dead_end")
 ALLREDUCE = ("nccl", "bundled", "sglang_pcie_ipc")
@@ -82,7 +76,9 @@ def resolve_with_warnings(name, shipped, tuning_profiles=None, overrides=None):
         "evidence": _plain(settings["evidence"]),
     }
     # A shipped profile gives its reasons itself; only what the inventory says is worth a warning.
-    warnings = [f"{note.message} [{origins[note.variable]}]" for note in notes if name in own or note.variable in overrides]
+    warnings = [
+        f"{note.message} [{origins[note.variable]}]" for note in notes if name in own or note.variable in overrides
+    ]
     if settings["status"] == "dead_end":
         warnings.insert(0, f"profile {name} is a dead end, it was tried and failed: {settings['summary']}")
     return profile, warnings
@@ -98,18 +94,24 @@ def _known_name(name, shipped, own):
             known[str.__str__(key)] = place
     listed = ", ".join(sorted(known)) or "none"
     if not isinstance(name, str) or not name:
-        raise InvalidProfile(f"tuning_profile_name={show(name)}: not a profile name, {kind_of(name)} is given. Known profiles: {listed}.")
+        raise InvalidProfile(
+            f"tuning_profile_name={show(name)}: not a profile name, {kind_of(name)} is given. Known profiles: {listed}."
+        )
     name = str.__str__(name)
     if name not in known:
         hint = did_you_mean(name, known)
-        raise InvalidProfile(f"unknown profile {show(name)}" + (f", {hint}" if hint else ".") + f" Known profiles: {listed}.")
+        raise InvalidProfile(
+            f"unknown profile {show(name)}" + (f", {hint}" if hint else ".") + f" Known profiles: {listed}."
+        )
     return name
 
 
 def _check_profile(profile, origin):
     """Return the profile with every key present; the values of env are left to check_env."""
     if not isinstance(profile, Mapping):
-        raise InvalidProfile(f"{origin}: must be a mapping with the keys {', '.join(KEYS)}, not {kind_of(profile)} ({show(profile)}).")
+        raise InvalidProfile(
+            f"{origin}: must be a mapping with the keys {', '.join(KEYS)}, not {kind_of(profile)} ({show(profile)})."
+        )
     faults = _unknown_keys(profile, KEYS, "")
     settings = {
         "summary": profile.get("summary"),
@@ -151,7 +153,8 @@ def _unknown_keys(given, legal, where):
     for key in given:
         if not isinstance(key, str) or key not in legal:
             hint = did_you_mean(key, legal) if isinstance(key, str) else ""
-            faults.append(f"{where}{'.' if where else ''}{show(key)}: unknown key{', ' + hint if hint else '.'} Legal keys: {', '.join(legal)}")
+            place = f"{where}.{show(key)}" if where else show(key)
+            faults.append(f"{place}: unknown key{', ' + hint if hint else '.'} Legal keys: {', '.join(legal)}")
     return faults
 
 
@@ -200,7 +203,9 @@ def _check_evidence(evidence):
     for number, figure in enumerate(evidence):
         where = f"evidence[{number}]"
         if not isinstance(figure, Mapping):
-            faults.append(f"{where}: must be a mapping with the keys {', '.join(legal)}, not {kind_of(figure)} ({show(figure)})")
+            faults.append(
+                f"{where}: must be a mapping with the keys {', '.join(legal)}, not {kind_of(figure)} ({show(figure)})"
+            )
             continue
         faults += _unknown_keys(figure, legal, where)
         missing = [key for key in EVIDENCE_REQUIRED if figure.get(key) is None]
@@ -208,7 +213,9 @@ def _check_evidence(evidence):
             faults.append(f"{where}: lacks {', '.join(missing)}. Required keys: {', '.join(EVIDENCE_REQUIRED)}")
         for key in ("value", "baseline"):
             value = figure.get(key)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or value - value != 0):
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, (int, float)) or value - value != 0
+            ):
                 faults.append(f"{where}.{key}: must be a number, not {show(value)}")
     return faults
 
@@ -222,7 +229,7 @@ def _declared(entries, origin, default_reason):
         values[key] = entry["value"] if detailed else entry
         reasons[key] = str.__str__(entry.get("reason", "")).strip() if detailed else ""
         reasons[key] = reasons[key] or default_reason
-        origins[key] = origin
+        origins[key if isinstance(key, str) else show(key)] = origin  # as check_env names it
     return values, reasons, origins
 
 
@@ -231,20 +238,29 @@ def _apply_overrides(overrides, values, reasons, origins, name):
     place = "nccl_env_overrides"
     errors, changed = [], {}
     for variable, entry in overrides.items():
+        named = label(variable) if isinstance(variable, str) else show(variable)
         if entry is not None:
             changed[variable] = entry
-            faults = _check_entry(entry, str(show(variable))) if isinstance(entry, Mapping) else []
+            faults = _check_entry(entry, named) if isinstance(entry, Mapping) else []
             if faults:
-                errors += [Finding(show(variable), f"{fault}. [{place}]") for fault in faults]
+                errors += [Finding(named, f"{fault}. [{place}]") for fault in faults]
                 del changed[variable]
         elif variable in values:
             for table in (values, reasons, origins):
-                del table[variable]
+                table.pop(variable, None)
         else:
-            hint = did_you_mean(variable, [key for key in values if isinstance(key, str)]) if isinstance(variable, str) else ""
+            hint = (
+                did_you_mean(variable, [key for key in values if isinstance(key, str)])
+                if isinstance(variable, str)
+                else ""
+            )
             known = ", ".join(sorted(key for key in values if isinstance(key, str))) or "none"
-            message = f"{show(variable)}: null removes a variable, but profile {name} does not set this one" + (f", {hint}" if hint else ".")
-            errors.append(Finding(show(variable), f"{message} It sets: {known}. Write one of these, or drop the line. [{place}]"))
+            message = f"{named}: null removes a variable, but profile {name} does not set this one" + (
+                f", {hint}" if hint else "."
+            )
+            errors.append(
+                Finding(named, f"{message} It sets: {known}. Write one of these, or drop the line. [{place}]")
+            )
     for table, new in zip((values, reasons, origins), _declared(changed, place, f"set by {place}")):
         table.update(new)
     return errors
@@ -254,7 +270,9 @@ def _mapping(value, what):
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise InvalidProfile(f"{what}: must be a mapping, not {kind_of(value)} ({show(value)}). Write NAME: value pairs, or {{}}.")
+        raise InvalidProfile(
+            f"{what}: must be a mapping, not {kind_of(value)} ({show(value)}). Write NAME: value pairs, or {{}}."
+        )
     return value
 
 

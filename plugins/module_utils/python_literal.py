@@ -16,5 +16,7 @@ def python_literal(value: object) -> str:
     try:
         text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
-        raise ValueError(f"{text!r}: contains a surrogate that stands for no byte, which an environment variable cannot hold.") from error
+        raise ValueError(
+            f"{text!r}: contains a surrogate that stands for no byte, which an environment variable cannot hold."
+        ) from error
     return ascii(text)

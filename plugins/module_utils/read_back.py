@@ -44,7 +44,14 @@ class ReadBack(NamedTuple):
         return dict(self._asdict(), variables=[variable._asdict() for variable in self.variables])
 
 
-def read_back(interpreter: Interpreter, resolution: dict, path: str, content: Optional[bytes], declared: dict, writes_bytecode: bool = False) -> ReadBack:
+def read_back(
+    interpreter: Interpreter,
+    resolution: dict,
+    path: str,
+    content: Optional[bytes],
+    declared: dict,
+    writes_bytecode: bool = False,
+) -> ReadBack:
     """Start the interpreter as the service does (and once more with -I) and judge every variable of ``declared``.
 
     ``declared``: name to value; None for a variable that is only looked at.
@@ -70,7 +77,9 @@ def read_back(interpreter: Interpreter, resolution: dict, path: str, content: Op
         )
         state, origin = _judge(facts)
         spawned = started["spawn"]["env"].get(name)
-        variables.append(Variable(name, declared[name], value, facts.value, spawned, isolated["env"].get(name), state, origin))
+        variables.append(
+            Variable(name, declared[name], value, facts.value, spawned, isolated["env"].get(name), state, origin)
+        )
     return ReadBack(resolution["executable"], resolution["version"], path, started["file"], variables)
 
 
@@ -82,9 +91,13 @@ def faults(result: ReadBack, precedence: str) -> list:
         if variable.declared is None:
             continue  # only looked at, to see whether it is gone: what others set is theirs to set
         if variable.state != EFFECTIVE and not by_right:
-            found.append(f"{variable.name}: declared {variable.declared!r}, the interpreter has {variable.interpreter!r}: {variable.state} ({variable.origin})")
+            found.append(
+                f"{variable.name}: declared {variable.declared!r}, the interpreter has {variable.interpreter!r}: {variable.state} ({variable.origin})"
+            )
         elif variable.spawn != variable.interpreter:
-            found.append(f"{variable.name}: the interpreter has {variable.interpreter!r}, but its spawned child {variable.spawn!r}")
+            found.append(
+                f"{variable.name}: the interpreter has {variable.interpreter!r}, but its spawned child {variable.spawn!r}"
+            )
     return found
 
 
@@ -105,7 +118,9 @@ def values_in_block(content: Optional[bytes], path: str) -> dict:
     parts = managed_block.split(content, path)
     if parts.body is None:
         return {}
-    return {found.name: (found.value, found.line + parts.line) for found in foreign_code.find_assignments(parts.body, path)}
+    return {
+        found.name: (found.value, found.line + parts.line) for found in foreign_code.find_assignments(parts.body, path)
+    }
 
 
 def same_file(imported: Optional[str], path: str) -> bool:
@@ -127,9 +142,19 @@ def _judge(facts: _Facts) -> tuple:
     if facts.declared is None:
         if facts.value is None:
             return ABSENT, "not set"
-        return OVERRIDDEN, ENVIRONMENT if facts.preset == facts.value else f"code that runs at the start, imported file {facts.imported}"
+        return (
+            OVERRIDDEN,
+            ENVIRONMENT
+            if facts.preset == facts.value
+            else f"code that runs at the start, imported file {facts.imported}",
+        )
     if not facts.is_ours:
-        return SHADOWED, f"{facts.imported} is imported instead of {facts.ours}" if facts.imported else f"no sitecustomize is imported, not even {facts.ours}"
+        return (
+            SHADOWED,
+            f"{facts.imported} is imported instead of {facts.ours}"
+            if facts.imported
+            else f"no sitecustomize is imported, not even {facts.ours}",
+        )
     if facts.value is None:
         return ABSENT, f"not set after {facts.imported} ran"
     if facts.value == facts.declared:

@@ -16,7 +16,7 @@ def table(results: dict) -> list:
         rows.extend(_rows(node, result))
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
-    return lines[:1] + ["  ".join("-" * width for width in widths)] + lines[1:]
+    return lines[:1] + ["  ".join("=" * width for width in widths)] + lines[1:]
 
 
 def _rows(node: str, result: dict) -> list:
@@ -27,7 +27,14 @@ def _rows(node: str, result: dict) -> list:
     if not variables:
         return [(node, UNKNOWN, UNKNOWN, UNKNOWN, "nothing declared", str(result.get("path", UNKNOWN)))]
     return [
-        (node, variable["name"], _shown(variable["declared"]), _shown(variable["interpreter"]), variable["state"], variable["origin"])
+        (
+            node,
+            variable["name"],
+            _shown(variable["declared"]),
+            _shown(variable["interpreter"]),
+            variable["state"],
+            variable["origin"],
+        )
         for variable in variables
     ]
 

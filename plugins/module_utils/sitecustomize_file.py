@@ -72,19 +72,25 @@ def look(path: str) -> FileState:
         return FileState(path, os.path.realpath(path), None, None, None, None, None)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise TuningError(f"{path}: a loop of symbolic links. Remove the link, or put the package's own back.") from error
+            raise TuningError(
+                f"{path}: a loop of symbolic links. Remove the link, or put the package's own back."
+            ) from error
         raise TuningError(f"{path}: cannot be looked at: {error.strerror}.") from error
     if not stat.S_ISREG(found.st_mode):
         kind = "a directory" if stat.S_ISDIR(found.st_mode) else "not a plain file"
         raise TuningError(f"{path}: {kind}. Legal: a plain file, a symbolic link to one, or nothing. Move it away.")
     if found.st_size > LARGEST:
-        raise TuningError(f"{path}: {found.st_size} bytes; legal: at most {LARGEST}. Every interpreter would read it at start. Look what it is.")
+        raise TuningError(
+            f"{path}: {found.st_size} bytes; legal: at most {LARGEST}. Every interpreter would read it at start. Look what it is."
+        )
     try:
         with open(path, "rb") as stream:
             content = stream.read()
     except OSError as error:
         raise TuningError(f"{path}: cannot be read: {error.strerror}. Become root, or repair its mode.") from error
-    return FileState(path, os.path.realpath(path), link, content, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid)
+    return FileState(
+        path, os.path.realpath(path), link, content, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid
+    )
 
 
 def write(state: FileState, content: bytes, mode: int = 0o644) -> list:
@@ -122,7 +128,9 @@ def remove(state: FileState) -> None:
     try:
         os.unlink(state.target)
     except OSError as error:
-        raise TuningError(f"{state.target}: cannot be removed: {error.strerror}. {_advice(error.errno)} The file is as it was.") from error
+        raise TuningError(
+            f"{state.target}: cannot be removed: {error.strerror}. {_advice(error.errno)} The file is as it was."
+        ) from error
 
 
 def settle(state: FileState) -> None:
@@ -130,7 +138,9 @@ def settle(state: FileState) -> None:
     try:
         sync_directory(os.path.dirname(state.target))
     except OSError as error:
-        raise TuningError(f"{state.target}: its directory cannot be written to the disk: {error.strerror}. {_advice(error.errno)}") from error
+        raise TuningError(
+            f"{state.target}: its directory cannot be written to the disk: {error.strerror}. {_advice(error.errno)}"
+        ) from error
     drop_bytecode(state)
 
 
@@ -142,7 +152,9 @@ def drop_bytecode(state: FileState) -> None:
             try:
                 os.unlink(compiled)
             except OSError as error:
-                raise TuningError(f"{compiled}: stale bytecode cannot be removed: {error.strerror}. {_advice(error.errno)}") from error
+                raise TuningError(
+                    f"{compiled}: stale bytecode cannot be removed: {error.strerror}. {_advice(error.errno)}"
+                ) from error
 
 
 def sweep(state: FileState) -> None:
@@ -183,7 +195,9 @@ def _make_directories(directory: str) -> list:
             os.chmod(path, 0o755)  # whatever the umask: the service's user must get in
         except OSError as error:
             remove_directories(made)
-            raise TuningError(f"{path}: the directory cannot be made: {error.strerror}. {_advice(error.errno)}") from error
+            raise TuningError(
+                f"{path}: the directory cannot be made: {error.strerror}. {_advice(error.errno)}"
+            ) from error
         made.append(path)
     return made
 

@@ -20,7 +20,11 @@ import time
 from typing import Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
-from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState, remove_directories, sync_directory
+from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import (
+    FileState,
+    remove_directories,
+    sync_directory,
+)
 
 SCHEMA = 1
 FOUND, APPLIED, ADOPTED, FAILED = "found", "applied", "adopted", "failed"
@@ -68,7 +72,9 @@ class StateDirectory:
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            raise TuningError(f"{self._at('current')}: not a link to a generation ({error}). Remove it, then run again.") from error
+            raise TuningError(
+                f"{self._at('current')}: not a link to a generation ({error}). Remove it, then run again."
+            ) from error
 
     def manifest(self, number: int) -> dict:
         path = self._at("generations", f"{number:04d}", "manifest.json")
@@ -76,7 +82,9 @@ class StateDirectory:
             with open(path, encoding="utf-8") as stream:
                 return json.load(stream)
         except (OSError, ValueError) as error:
-            raise TuningError(f"{path}: cannot be read ({error}). Put it back from a backup, or move {self.path} away and tune again.") from error
+            raise TuningError(
+                f"{path}: cannot be read ({error}). Put it back from a backup, or move {self.path} away and tune again."
+            ) from error
 
     def latest(self, path: str) -> Optional[dict]:
         """The record of the newest generation that names the file ``path``; None without one."""
@@ -124,7 +132,9 @@ class StateDirectory:
             self.note(dict(facts, generation=number))
         except OSError as error:
             shutil.rmtree(self._at("generations", f"{number:04d}.partial"), ignore_errors=True)
-            raise TuningError(f"state_dir {self.path}: generation {number} cannot be written: {error.strerror}. Make room, or set nccl_env_state_dir.") from error
+            raise TuningError(
+                f"state_dir {self.path}: generation {number} cannot be written: {error.strerror}. Make room, or set nccl_env_state_dir."
+            ) from error
         return number
 
     def clear(self) -> None:
@@ -145,7 +155,9 @@ class StateDirectory:
         finally:
             os.close(descriptor)
 
-    def _write_generation(self, number: int, before: FileState, after: FileState, facts: dict, made_directories: list) -> None:
+    def _write_generation(
+        self, number: int, before: FileState, after: FileState, facts: dict, made_directories: list
+    ) -> None:
         """Write it under a temporary name, put it on the disk, then rename it: a half-written generation is never visible."""
         final = self._at("generations", f"{number:04d}")
         temporary = final + ".partial"
@@ -205,7 +217,9 @@ class StateDirectory:
                 continue  # a second run made it at the same moment
             except OSError as error:
                 remove_directories(made)
-                raise TuningError(f"state_dir {directory}: cannot be made: {error.strerror}. Become root, or set nccl_env_state_dir.") from error
+                raise TuningError(
+                    f"state_dir {directory}: cannot be made: {error.strerror}. Become root, or set nccl_env_state_dir."
+                ) from error
             made.append(directory)
         return made
 
@@ -220,7 +234,9 @@ class StateDirectory:
                 self._make(self.path)
                 continue
             except OSError as error:
-                raise TuningError(f"{path}: the lock cannot be opened: {error.strerror}. Become root, or set nccl_env_state_dir.") from error
+                raise TuningError(
+                    f"{path}: the lock cannot be opened: {error.strerror}. Become root, or set nccl_env_state_dir."
+                ) from error
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(descriptor)):

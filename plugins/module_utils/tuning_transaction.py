@@ -8,10 +8,22 @@ from __future__ import annotations
 import os
 from typing import NamedTuple, Optional
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils import foreign_code, managed_block, sitecustomize_file, state_directory
+from ansible_collections.gpu_node.tuning.plugins.module_utils import (
+    foreign_code,
+    managed_block,
+    sitecustomize_file,
+    state_directory,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
-from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import ReadBack, faults, read_back, remarks, same_file, values_in_block
+from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import (
+    ReadBack,
+    faults,
+    read_back,
+    remarks,
+    same_file,
+    values_in_block,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState
 
 
@@ -60,17 +72,23 @@ class Outcome(NamedTuple):
     remarks: list
 
 
-def tune(wish: Wish, interpreter: Interpreter, state: state_directory.StateDirectory, lock_timeout: float, check: bool) -> Outcome:
+def tune(
+    wish: Wish, interpreter: Interpreter, state: state_directory.StateDirectory, lock_timeout: float, check: bool
+) -> Outcome:
     """Bring the node to ``wish``. With ``check`` nothing at all is written. Raises TuningError (ReadBackFailed after a write)."""
     if check:
         with state.locked_for_reading(lock_timeout):
             plan = make_plan(wish, interpreter, state)
             result = None if plan.changes else _judged_read_back(wish, interpreter, plan)
-            return Outcome(plan, plan.changes, state.current(), result, plan.remarks + (remarks(result) if result else []))
+            return Outcome(
+                plan, plan.changes, state.current(), result, plan.remarks + (remarks(result) if result else [])
+            )
     with state.locked(lock_timeout):
         plan = make_plan(wish, interpreter, state)
         sitecustomize_file.sweep(plan.state)
-        result, generation = _apply(wish, interpreter, plan, state) if plan.changes else _confirm(wish, interpreter, plan, state)
+        result, generation = (
+            _apply(wish, interpreter, plan, state) if plan.changes else _confirm(wish, interpreter, plan, state)
+        )
         return Outcome(plan, plan.changes, generation, result, plan.remarks + (remarks(result) if result else []))
 
 
@@ -135,7 +153,9 @@ def _take_over(wish: Wish, parts: managed_block.Split, clashes: list, path: str)
     height = parts.masked.count(b"\n", 0, len(parts.masked) - len(parts.after))
     in_before = [found for found in going if found.line <= height]
     in_after = [
-        found._replace(line=found.line - height, first_line=found.first_line - height, last_line=found.last_line - height)
+        found._replace(
+            line=found.line - height, first_line=found.first_line - height, last_line=found.last_line - height
+        )
         for found in going
         if found.line > height
     ]
@@ -157,7 +177,9 @@ def _clash_message(clashes: list, path: str) -> str:
     )
 
 
-def _wanted_content(wish: Wish, parts: managed_block.Split, foreign: tuple, found: FileState, state: state_directory.StateDirectory) -> Optional[bytes]:
+def _wanted_content(
+    wish: Wish, parts: managed_block.Split, foreign: tuple, found: FileState, state: state_directory.StateDirectory
+) -> Optional[bytes]:
     if wish.body is not None:
         return managed_block.join(foreign[0], wish.body, foreign[1])
     if parts.body is None:
@@ -171,7 +193,9 @@ def _wanted_content(wish: Wish, parts: managed_block.Split, foreign: tuple, foun
 
 def _mode_remarks(found: FileState) -> list:
     if found.exists and found.mode & 0o044 != 0o044:
-        return [f"{found.target}: mode {found.mode:04o}: only some users can import it; the distribution ships 0644. The mode was left as it is."]
+        return [
+            f"{found.target}: mode {found.mode:04o}: only some users can import it; the distribution ships 0644. The mode was left as it is."
+        ]
     return []
 
 
@@ -191,7 +215,11 @@ def _try_candidate(wish: Wish, interpreter: Interpreter, content: bytes, path: s
     tried = interpreter.trial(content, path)
     _refuse_error(tried["error"], path, "would be broken by the rendered candidate")
     preset = interpreter.service.environment
-    missing = [name for name, value in sorted(wish.env.items()) if tried["env"].get(name) != value and (wish.precedence == "force" or name not in preset)]
+    missing = [
+        name
+        for name, value in sorted(wish.env.items())
+        if tried["env"].get(name) != value and (wish.precedence == "force" or name not in preset)
+    ]
     if missing:
         name = missing[0]
         raise TuningError(
@@ -204,8 +232,14 @@ def _refuse_error(error: Optional[dict], path: str, what: str) -> None:
     if error is None:
         return
     where = f"{path}, line {error['line']}" if error["line"] else path
-    end = " It would end every Python on this node at start." if error["type"] in ("SystemExit", "KeyboardInterrupt") else ""
-    raise TuningError(f"{where}: {what}: {error['type']}: {error['text']}.{end} Nothing was changed. Repair it, then run again.")
+    end = (
+        " It would end every Python on this node at start."
+        if error["type"] in ("SystemExit", "KeyboardInterrupt")
+        else ""
+    )
+    raise TuningError(
+        f"{where}: {what}: {error['type']}: {error['text']}.{end} Nothing was changed. Repair it, then run again."
+    )
 
 
 def _confirm(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_directory.StateDirectory) -> tuple:
@@ -236,7 +270,14 @@ def _apply(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_direct
         generation = state.record(plan.state, after, _facts(wish, plan, result, state_directory.APPLIED, None), made)
     except BaseException as error:
         _restore(plan, made, error)
-        state.note({"profile": wish.profile, "profile_status": wish.profile_status, "outcome": state_directory.FAILED, "reason": str(error)})
+        state.note(
+            {
+                "profile": wish.profile,
+                "profile_status": wish.profile_status,
+                "outcome": state_directory.FAILED,
+                "reason": str(error),
+            }
+        )
         raise
     if plan.content is None:
         sitecustomize_file.remove_directories(state.made_directories(plan.state.path))
@@ -262,7 +303,9 @@ def _restore(plan: Plan, made: list, cause: BaseException) -> None:
             sitecustomize_file.settle(plan.state)
             sitecustomize_file.remove_directories(made)
     except TuningError as error:
-        raise TuningError(f"{cause} THE OLD FILE COULD NOT BE PUT BACK: {error} Its bytes are in the newest generation of the state directory.") from error
+        raise TuningError(
+            f"{cause} THE OLD FILE COULD NOT BE PUT BACK: {error} Its bytes are in the newest generation of the state directory."
+        ) from error
 
 
 def _judged_read_back(wish: Wish, interpreter: Interpreter, plan: Plan, after_write: bool = False) -> ReadBack:
@@ -273,20 +316,31 @@ def _judged_read_back(wish: Wish, interpreter: Interpreter, plan: Plan, after_wr
     path = plan.state.path
     on_disk = sitecustomize_file.look(path)
     if on_disk.content != plan.content:
-        raise ReadBackFailed(f"{path}: the bytes on disk are not those that were rendered; somebody else writes this file.", None)
+        raise ReadBackFailed(
+            f"{path}: the bytes on disk are not those that were rendered; somebody else writes this file.", None
+        )
     asked = wish.env if wish.body is not None else dict.fromkeys(plan.values_before)
     result = read_back(interpreter, plan.resolution, path, on_disk.content, asked, writes_bytecode=after_write)
     wrong = faults(result, wish.precedence)
     if wrong:
-        undone = "The old file was put back. " if after_write else "The file was already as declared, so there was nothing to put back. "
-        raise ReadBackFailed(f"{path}: read-back by {interpreter.executable} failed: {'; '.join(wrong)}. {undone}{_cure(result, path)}", result)
+        undone = (
+            "The old file was put back. "
+            if after_write
+            else "The file was already as declared, so there was nothing to put back. "
+        )
+        raise ReadBackFailed(
+            f"{path}: read-back by {interpreter.executable} failed: {'; '.join(wrong)}. {undone}{_cure(result, path)}",
+            result,
+        )
     return result
 
 
 def _cure(result: ReadBack, path: str) -> str:
     if same_file(result.imported, path):
         return "Remove what sets these variables at the start, or set nccl_env_precedence: force."
-    return "See that PYTHONPATH of the service names our directory first, or use the interpreter that imports this file."
+    return (
+        "See that PYTHONPATH of the service names our directory first, or use the interpreter that imports this file."
+    )
 
 
 def _facts(wish: Wish, plan: Plan, result: ReadBack, outcome: str, reason: Optional[str]) -> dict:

@@ -200,16 +200,28 @@ read_back:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
-from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import INTERPRETER_OPTIONS, diff_of, interpreter_of, shadowed_by
+from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
+    INTERPRETER_OPTIONS,
+    diff_of,
+    interpreter_of,
+    shadowed_by,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
-from ansible_collections.gpu_node.tuning.plugins.module_utils.tuning_transaction import Outcome, ReadBackFailed, Wish, tune
+from ansible_collections.gpu_node.tuning.plugins.module_utils.tuning_transaction import (
+    Outcome,
+    ReadBackFailed,
+    Wish,
+    tune,
+)
 
 
 def wish_of(params: dict) -> Wish:
     present = params["state"] == "present"
     body = (params["content"] or "").encode("utf-8") if present else None
     if present and not body.strip():
-        raise TuningError("src: the template renders nothing. Legal: a template that sets every variable of env; state: absent removes the block.")
+        raise TuningError(
+            "src: the template renders nothing. Legal: a template that sets every variable of env; state: absent removes the block."
+        )
     if present and not params["env"]:
         raise TuningError("env: empty. Legal: at least one variable; state: absent removes the block.")
     return Wish(
@@ -262,7 +274,13 @@ def main() -> None:
     )
     try:
         wish = wish_of(module.params)
-        outcome = tune(wish, interpreter_of(module.params), StateDirectory(module.params["state_dir"]), module.params["lock_timeout"], module.check_mode)
+        outcome = tune(
+            wish,
+            interpreter_of(module.params),
+            StateDirectory(module.params["state_dir"]),
+            module.params["lock_timeout"],
+            module.check_mode,
+        )
     except ReadBackFailed as error:
         module.fail_json(msg=str(error), read_back=error.read_back.as_dict() if error.read_back else None)
     except TuningError as error:

@@ -15,8 +15,9 @@ RECAP = re.compile(r"^(\S+)\s*: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+f
 
 
 def recap(output: str) -> dict[str, tuple[int, ...]]:
-    """Per node: ok, changed, unreachable, failed."""
-    return {row[0]: tuple(int(count) for count in row[1:]) for row in RECAP.findall(output)}
+    """Per node: ok, changed, unreachable, failed. The controller itself is no node."""
+    rows = RECAP.findall(output)
+    return {name: tuple(int(count) for count in counts) for name, *counts in rows if name != "localhost"}
 
 
 def check() -> None:

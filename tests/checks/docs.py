@@ -19,12 +19,15 @@ highlight_language = "YAML+Jinja"
 smartquotes = False
 
 
+# Labels of Ansible's own pages that antsibull-docs refers to.
+ELSEWHERE = {"ansible_configuration_settings", "common_return_values"}
+
+
 def outside(app, env, node, contnode):
-    """A reference to a plugin of another collection becomes its plain name: its pages are not part of this build."""
+    """A reference to Ansible's pages or to another collection becomes plain text: they are not part of this build."""
     target = node.get("reftarget", "")
-    if target.startswith("ansible_collections.") and not target.startswith("ansible_collections.gpu_node.tuning."):
-        return contnode
-    return None
+    ours = target.startswith("ansible_collections.gpu_node.tuning.")
+    return contnode if target in ELSEWHERE or target.startswith("ansible_collections.") and not ours else None
 
 
 def setup(app):

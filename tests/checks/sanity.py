@@ -52,8 +52,9 @@ def check() -> None:
     cached_bootstrap()
     with scratch("sanity") as folder:
         collection = installed(folder)
-        # ansible-test lists files with git where a repository is around it, and ours ignores this folder.
+        # ansible-test lists files with git where a repository is around it, and the checkout ignores this folder.
         subprocess.run(["git", "init", "--quiet", collection], check=True)
+        (collection / ".git" / "info" / "exclude").write_text("/tests/output/\n", encoding="utf-8")
         env = os.environ | {"HOME": str(HOME), "PATH": visible_pythons(folder)}
         env.pop("ANSIBLE_CONFIG", None)
         env.pop("PIP_NO_INDEX", None)

@@ -22,6 +22,7 @@ import hashlib
 import os
 import stat
 import sys
+from typing import Callable, Iterator
 
 KINDS = (
     (stat.S_ISREG, "file"),
@@ -73,14 +74,19 @@ def line(path: bytes, shown: str, times: bool) -> str:
     return " ".join([*fields, ascii(shown)])
 
 
-def walk(root: bytes, excluded: frozenset[bytes]):
+def walk(root: bytes, excluded: frozenset[bytes], failed: Callable[[OSError], None]) -> Iterator[tuple[bytes, bytes]]:
     """Yield (path, path below root), parents first, in the order of the bytes of the names."""
     pending = [(root, b".")]
     while pending:
         path, below = pending.pop()
         yield path, below
         if os.path.isdir(path) and not os.path.islink(path):
-            for name in sorted(os.listdir(path), reverse=True):
+            try:
+                names = sorted(os.listdir(path), reverse=True)
+            except OSError as error:
+                failed(error)
+                continue
+            for name in names:
                 child = name if below == b"." else below + b"/" + name
                 if child not in excluded:
                     pending.append((os.path.join(path, name), child))
@@ -102,18 +108,21 @@ def main() -> int:
 
     excluded = frozenset(os.fsencode(path.strip("/")) for path in arguments.exclude)
     total = hashlib.sha256()
-    unread = 0
-    for path, below in walk(os.fsencode(arguments.root), excluded):
+    entries = 0
+    unread: list[OSError] = []
+    for path, below in walk(os.fsencode(arguments.root), excluded, unread.append):
         try:
             text = line(path, os.fsdecode(below), arguments.times)
         except OSError as error:
-            print(f"tree_hash.py: {error}", file=sys.stderr)
-            unread += 1
+            unread.append(error)
             continue
+        entries += 1
         total.update(text.encode() + b"\n")
         if not arguments.total:
             print(text)
-    print(f"total {total.hexdigest()}")
+    print(f"total {total.hexdigest()} of {entries} entries")
+    for error in unread:
+        print(f"tree_hash.py: {error}", file=sys.stderr)
     return 1 if unread else 0
 
 

@@ -1,0 +1,84 @@
+"""What the tests of every scenario know about a node, and how they ask its interpreters."""
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+
+import pytest
+
+# Written out here on purpose: the tests must not read the profile that they prove.
+KNOWN_GOOD = {
+    "NCCL_ALGO": "Ring",
+    "NCCL_BUFFSIZE": "16777216",
+    "NCCL_MAX_NCHANNELS": "16",
+    "NCCL_NTHREADS": "512",
+    "NCCL_P2P_LEVEL": "SYS",
+    "NCCL_PROTO": "LL",
+}
+
+PYTHON_OF = {"bullseye": "3.9", "bookworm": "3.11", "trixie": "3.13", "forky": "3.14"}
+
+SHOW = "import json, os; print(json.dumps({k: v for k, v in os.environ.items() if k.startswith('NCCL_')}))"
+
+# The parent takes its variables away: the child has them only if it imported the file itself.
+SHOW_SPAWNED = """
+import multiprocessing, os
+for name in [name for name in os.environ if name.startswith("NCCL_")]:
+    del os.environ[name]
+with multiprocessing.get_context("spawn").Pool(1) as pool:
+    pool.apply(exec, ({show!r},))
+    pool.close()
+    pool.join()
+""".format(show=SHOW)
+
+
+@dataclass
+class Node:
+    host: object
+    suite: str
+
+    @property
+    def python(self) -> str:
+        return PYTHON_OF[self.suite]
+
+    @property
+    def link(self) -> str:
+        return f"/usr/lib/python{self.python}/sitecustomize.py"
+
+    @property
+    def file(self) -> str:
+        return f"/etc/python{self.python}/sitecustomize.py"
+
+    @property
+    def package(self) -> str:
+        return f"libpython{self.python}-minimal"
+
+    @property
+    def deb(self) -> str:
+        """The package that the image was built from."""
+        return self.host.check_output("ls /var/cache/debs/%s_*.deb", self.package)
+
+    def read(self, path: str) -> bytes:
+        return self.host.file(path).content
+
+    def vendor_bytes(self) -> bytes:
+        """The file as the package has it, from the package itself."""
+        result = self.host.run("dpkg-deb --fsys-tarfile %s | tar -xO .%s", self.deb, self.file)
+        assert result.rc == 0 and b"apport" in result.stdout_bytes, result
+        return result.stdout_bytes
+
+    def ask(self, *command: str, user: str = "root", preset: dict[str, str] | None = None) -> dict[str, str]:
+        """The NCCL_* of an interpreter that starts with the environment `preset` and nothing else."""
+        words = ["env", "-i", *(f"{name}={value}" for name, value in (preset or {}).items()), *command]
+        if user != "root":
+            words = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *words]
+        result = self.host.run(shlex.join(words))
+        # An error in a sitecustomize leaves the exit status alone and speaks on standard error.
+        assert (result.rc, result.stderr) == (0, ""), result
+        return json.loads(result.stdout)
+
+
+@pytest.fixture
+def node(host) -> Node:
+    return Node(host, host.backend.name.rpartition(".")[2])

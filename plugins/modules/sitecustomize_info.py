@@ -1,0 +1,154 @@
+#!/usr/bin/python
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: sitecustomize_info
+short_description: Read back what an interpreter's sitecustomize.py sets
+version_added: 0.1.0
+description:
+  - Finds the C(sitecustomize.py) that an interpreter imports, says what stands in it, and asks the interpreter, started as the service
+    starts it, which values are in effect.
+  - Never changes anything, and never fails because of what it finds - drift is in RV(drift), what could not be found out in RV(problems).
+author:
+  - gpu_node.tuning contributors (@gpu-node)
+extends_documentation_fragment:
+  - gpu_node.tuning.interpreter
+options:
+  env:
+    description:
+      - Name to value of the variables that are declared.
+      - Without it, the variables that the managed block on disk sets are asked for.
+    type: dict
+  precedence:
+    description: With V(respect), a value that the environment presets is no drift.
+    type: str
+    choices: [respect, force]
+    default: respect
+attributes:
+  check_mode:
+    description: Writes nothing in any mode.
+    support: full
+  diff_mode:
+    description: Changes nothing, so there is nothing to show.
+    support: none
+  platform:
+    description: Linux nodes with Python 3.9 or newer.
+    support: full
+    platforms: linux
+seealso:
+  - module: gpu_node.tuning.sitecustomize
+"""
+
+EXAMPLES = r"""
+- name: Read back what the system's Python gets
+  gpu_node.tuning.sitecustomize_info:
+    interpreter: /usr/bin/python3
+  register: found
+
+- name: Show it
+  ansible.builtin.debug:
+    var: found.read_back.variables
+"""
+
+RETURN = r"""
+path:
+  description: The sitecustomize.py of the chosen scope, as the interpreter names it; null when the interpreter gave no answer.
+  returned: always
+  type: str
+  sample: /usr/lib/python3.12/sitecustomize.py
+file:
+  description: What stands there; null when it could not be looked at.
+  returned: always
+  type: dict
+  contains:
+    exists:
+      description: Whether there is a file.
+      type: bool
+    target:
+      description: The file with every symbolic link followed.
+      type: str
+    link:
+      description: Text of the symbolic link, if the path is one.
+      type: str
+    mode:
+      description: Mode, octal.
+      type: str
+    uid:
+      description: Numeric owner.
+      type: int
+    gid:
+      description: Numeric group.
+      type: int
+    sha256:
+      description: Hash of the bytes.
+      type: str
+    managed:
+      description: Whether it holds the managed block.
+      type: bool
+    variables:
+      description: Name to value of what the managed block sets.
+      type: dict
+    foreign_variables:
+      description: Environment variables that other code in the file sets - name, value (null when it is no literal) and line.
+      type: list
+      elements: dict
+shadowed:
+  description: Other files of that name on the interpreter's path, which it never imports.
+  returned: always
+  type: list
+  elements: str
+read_back:
+  description: As RV(gpu_node.tuning.sitecustomize#module:read_back); null when the interpreter gave no answer.
+  returned: always
+  type: dict
+drift:
+  description: One sentence for each variable that is not in effect as declared; null when it could not be read back.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+problems:
+  description: What could not be found out, and why, and remarks.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.inspection import inspect
+from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
+    INTERPRETER_OPTIONS,
+    interpreter_of,
+    text_values,
+)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec=dict(
+            INTERPRETER_OPTIONS,
+            env={"type": "dict"},
+            precedence={"type": "str", "choices": ["respect", "force"], "default": "respect"},
+        ),
+        required_if=[("scope", "service", ["service_dir"])],
+        supports_check_mode=True,
+    )
+    params = module.params
+    try:
+        interpreter = interpreter_of(params)
+        declared = None if params["env"] is None else text_values("env", params["env"])
+    except TuningError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=False, **inspect(interpreter, params["scope"], params["service_dir"], declared, params["precedence"])
+    )
+
+
+if __name__ == "__main__":
+    main()

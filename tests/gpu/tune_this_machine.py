@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tune the GPU machine that this runs on, for real, and ask NCCL itself; then take the block out again.
+
+1. NCCL's all-reduce before the tune names none of the managed variables.
+2. playbooks/tune.yml with profile known_good writes the system's sitecustomize.py (root) and reads it back.
+3. NCCL's all-reduce, started with an environment without them, says `NCCL_X set by environment to Y` for every managed variable.
+4. A second tune changes nothing; profile stock takes the block out; the files are as they were, and NCCL names none of them again.
+
+Needs root, two GPUs or more, a Python with torch (--interpreter) and ansible-core in the Python that runs this script.
+Exit status 0 only when every step held. Every figure printed is read from the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "playbooks" / "collections"))
+KEPT = ("NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS", "LD_LIBRARY_PATH")
+ANSWER = re.compile(r'\{"rank": .*\}')  # NCCL writes to the same stream, sometimes without a newline before it
+SET_BY = re.compile(r"NCCL INFO (NCCL_\w+) set by environment to (\S+?)\.?$", re.MULTILINE)
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument(
+        "--interpreter", default="/usr/bin/python3", help="the Python that has torch (default: %(default)s)"
+    )
+    options.add_argument("--ansible-playbook", default=str(Path(sys.executable).with_name("ansible-playbook")))
+    arguments = options.parse_args()
+    if os.geteuid() != 0:
+        print("tune_this_machine: root is needed, because sitecustomize.py of the system is written.", file=sys.stderr)
+        return 2
+    declared = {name: str(value) for name, value in known_good().items()}
+    checks = Checks()
+    with tempfile.TemporaryDirectory() as scratch:
+        inventory = write_inventory(Path(scratch), arguments.interpreter)
+        before, said_before = tree(), ask_nccl(arguments.interpreter, Path(scratch))
+        checks.hold("NCCL names no managed variable before the tune", not set(said_before["set"]) & set(declared))
+        first = play(arguments, inventory, "known_good")
+        print(first)
+        checks.hold("tune.yml applied known_good", "changed=1" in first and "failed=0" in first)
+        said = ask_nccl(arguments.interpreter, Path(scratch))
+        for name, value in sorted(declared.items()):
+            checks.hold(f"NCCL: {name} set by environment to {value}", said["set"].get(name) == value)
+        checks.hold("the all-reduce is right on every rank", all(rank["sum_is_right"] for rank in said["ranks"]))
+        checks.hold(
+            "a second tune changes nothing",
+            "changed=0" in play(arguments, inventory, "known_good").rsplit("PLAY RECAP", 1)[1],
+        )
+        play(arguments, inventory, "stock")
+        checks.hold("after profile stock every file is byte-identical", tree() == before)
+        checks.hold(
+            "NCCL names no managed variable after it",
+            not set(ask_nccl(arguments.interpreter, Path(scratch))["set"]) & set(declared),
+        )
+    describe(said["ranks"])
+    return checks.finish()
+
+
+class Checks:
+    def __init__(self):
+        self.failed = []
+        self.passed = 0
+
+    def hold(self, what: str, holds: bool) -> None:
+        print(f"{'ok    ' if holds else 'FAILED'}  {what}", flush=True)
+        if holds:
+            self.passed += 1
+        else:
+            self.failed.append(what)
+
+    def finish(self) -> int:
+        print(f"{self.passed} passed, {len(self.failed)} failed")
+        return 1 if self.failed else 0
+
+
+def known_good() -> dict:
+    import yaml
+
+    profile = yaml.safe_load((ROOT / "roles/profile/vars/profiles/known_good.yml").read_text(encoding="utf-8"))
+    return {name: entry["value"] for name, entry in profile["env"].items()}
+
+
+def write_inventory(scratch: Path, interpreter: str) -> Path:
+    path = scratch / "inventory.json"
+    variables = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+        "nccl_env_interpreter": interpreter,
+        "nccl_env_state_dir": str(scratch / "state"),
+    }
+    path.write_text(json.dumps({"gpu_nodes": {"hosts": {"this-machine": variables}}}), encoding="utf-8")
+    return path
+
+
+def play(arguments: argparse.Namespace, inventory: Path, profile: str) -> str:
+    command = [
+        arguments.ansible_playbook,
+        str(ROOT / "playbooks/tune.yml"),
+        "-i",
+        str(inventory),
+        "-e",
+        f"profile={profile}",
+    ]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, timeout=300)
+    if ran.returncode != 0:
+        print(ran.stdout, ran.stderr, file=sys.stderr)
+        sys.exit(1)
+    return ran.stdout
+
+
+def tree() -> str:
+    """The system's Python as lines of text. Bytecode of sitecustomize is left out: it holds the source's time, and Python renews it."""
+    roots = sorted(
+        str(path)
+        for pattern in ("usr/lib/python3.*", "etc/python3.*")
+        for path in Path("/").glob(pattern)
+        if path.is_dir()
+    )
+    listings = [
+        subprocess.run(
+            [sys.executable, str(ROOT / "tests/systems/tree_hash.py"), root], capture_output=True, text=True, check=True
+        )
+        for root in roots
+    ]
+    lines = [
+        line for listing in listings for line in listing.stdout.splitlines() if "sitecustomize.cpython" not in line
+    ]
+    return "\n".join(line for line in lines if not line.startswith("total "))
+
+
+def ask_nccl(interpreter: str, scratch: Path) -> dict:
+    """One all-reduce over every GPU in a clean environment: {set: variables that NCCL names, ranks: what each rank printed}."""
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout
+    world = sum(line.startswith("GPU ") for line in listed.splitlines())
+    if world < 2:
+        sys.exit(f"tune_this_machine: {world} GPU found; an all-reduce needs two or more.")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": "/root",
+        "LANG": "C.UTF-8",
+        "NCCL_DEBUG": "INFO",
+        "NCCL_DEBUG_SUBSYS": "INIT,ENV",
+    }
+    environment.update({name: os.environ[name] for name in KEPT if name in os.environ})
+    rank_program = [interpreter, str(ROOT / "tests/gpu/nccl_rank.py")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    ranks = [
+        subprocess.Popen([*rank_program, str(rank), str(world), str(port)], env=environment, cwd=scratch, **pipes)
+        for rank in range(world)
+    ]
+    logs = [rank.communicate(timeout=240)[0] for rank in ranks]
+    if any(rank.returncode != 0 for rank in ranks):
+        sys.exit("tune_this_machine: the all-reduce failed:\n" + "\n".join(logs))
+    answers = [json.loads(found) for log in logs for found in ANSWER.findall(log)]
+    if len(answers) != world:
+        sys.exit(f"tune_this_machine: {len(answers)} of {world} ranks answered:\n" + "\n".join(logs))
+    named = [dict(SET_BY.findall(log)) for log in logs]
+    return {
+        "set": {name: value for name, value in named[0].items() if all(other.get(name) == value for other in named)},
+        "ranks": answers,
+    }
+
+
+def describe(ranks: list) -> None:
+    driver = subprocess.run(
+        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    system = platform.freedesktop_os_release()["PRETTY_NAME"]
+    print(
+        f"{len(ranks)}x {ranks[0]['gpu']}, driver {driver.stdout.splitlines()[0]}, {system}, torch {ranks[0]['torch']}, NCCL {ranks[0]['nccl']}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
