@@ -13,13 +13,15 @@ from ansible.template import trust_as_template
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_validate import InvalidEnvironment, validate_env
 
+from ansible_collections.gpu_node.tuning.plugins.module_utils.controller import whoever_runs_this
+
 MODULE = "gpu_node.tuning.sitecustomize"
 
 
 class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
-        arguments = dict(self._task.args)
+        arguments = dict(self._task.args, applied_by=whoever_runs_this())
         template = arguments.pop("src", None)
         if arguments.get("state", "present") == "present":
             arguments["env"] = self._validated(arguments.get("env"))

@@ -60,15 +60,17 @@ def diff_of(state: FileState, content: Optional[bytes], values_before: dict, dec
     """Ansible's diff: the file, then one line for each variable, old value to new."""
     names = sorted(set(values_before) | set(declared))
     lines = [f"{name}: {_shown(values_before.get(name))} -> {_shown(declared.get(name))}" for name in names]
-    return [
-        {
-            "before_header": state.path,
-            "before": _text(state.content),
-            "after_header": state.path,
-            "after": _text(content),
-        },
-        {"prepared": "".join(line + "\n" for line in lines)},
-    ]
+    return [file_diff(state, content), {"prepared": "".join(line + "\n" for line in lines)}]
+
+
+def file_diff(state: FileState, content: Optional[bytes]) -> dict:
+    """Ansible's diff of one file, as it was found and as it shall be (bytes, None for no file)."""
+    return {
+        "before_header": state.path,
+        "before": _text(state.content),
+        "after_header": state.path,
+        "after": _text(content),
+    }
 
 
 def _shown(value: Optional[str]) -> str:

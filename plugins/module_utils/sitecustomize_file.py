@@ -18,6 +18,10 @@ LARGEST = 1024 * 1024  # bytes; the distribution's file has 155
 TEMPORARY = ".gpu_node.tuning."
 
 
+class DanglingLink(TuningError):
+    """The path is a symbolic link whose target does not exist."""
+
+
 class FileState(NamedTuple):
     """A file as it was found. ``target`` is ``path`` with every symlink followed; ``link`` the text of the last component's symlink, if it is one.
 
@@ -65,7 +69,7 @@ def look(path: str) -> FileState:
         found = os.stat(path)
     except FileNotFoundError:
         if link is not None:
-            raise TuningError(
+            raise DanglingLink(
                 f"{path}: dangling symbolic link to {link}, which does not exist. Put the target back "
                 f"(Debian and Ubuntu: reinstall the package that owns the link with dpkg option --force-confmiss) or remove the link."
             ) from None
@@ -131,6 +135,25 @@ def remove(state: FileState) -> None:
         raise TuningError(
             f"{state.target}: cannot be removed: {error.strerror}. {_advice(error.errno)} The file is as it was."
         ) from error
+
+
+def restore(state: FileState) -> None:
+    """Make ``state.path`` what ``state`` shows: absent, a plain file, or a symbolic link with that text and the bytes behind it.
+
+    Raises TuningError. What already is as wanted is not touched.
+    """
+    if not state.exists:
+        if os.path.lexists(state.path):
+            remove(state._replace(target=state.path))
+        return
+    now = look(state.path) if os.path.exists(state.path) else None
+    if now == state:
+        return
+    if state.link is not None and (now is None or now.link != state.link):
+        _make_link(state)
+    if state.link is None and os.path.islink(state.path):
+        state = state._replace(target=state.path)
+    write(state, state.content)
 
 
 def settle(state: FileState) -> None:
@@ -202,6 +225,20 @@ def _make_directories(directory: str) -> list:
     return made
 
 
+def _make_link(state: FileState) -> None:
+    """Put the symbolic link back, atomically. What stood in its place is in a generation."""
+    temporary = state.path + TEMPORARY + "link"
+    try:
+        if os.path.lexists(temporary):
+            os.unlink(temporary)
+        os.symlink(state.link, temporary)
+        os.replace(temporary, state.path)
+    except OSError as error:
+        raise TuningError(
+            f"{state.path}: the symbolic link to {state.link} cannot be put back: {error.strerror}. {_advice(error.errno)}"
+        ) from error
+
+
 def _copy_metadata(state: FileState, descriptor: int, mode: int) -> None:
     if not state.exists:
         os.fchmod(descriptor, mode)
@@ -215,11 +252,11 @@ def _copy_metadata(state: FileState, descriptor: int, mode: int) -> None:
 
 
 def _extended_attributes(path: str) -> list:
-    """Names, the SELinux label and the access control list among them; none where the file system has none."""
+    """Names, the SELinux label and the access control list among them; none for a new file, or where the file system has none."""
     try:
         return os.listxattr(path)
     except OSError as error:
-        if error.errno in (errno.ENOTSUP, errno.ENOSYS):
+        if error.errno in (errno.ENOTSUP, errno.ENOSYS, errno.ENOENT):
             return []
         raise
 

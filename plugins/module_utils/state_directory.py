@@ -3,52 +3,72 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The state directory on the node: numbered generations, the link ``current``, the history, the lock.
 
-Every file is 0600 and every directory 0700. A generation is complete and on disk before ``current`` points to it.
+A generation is a full snapshot: it names every file that was ever managed on the node, with its bytes before and after. It is
+written under another name, put on the disk and renamed before ``current`` points to it, so that none is ever half visible.
+Every file is 0600 and every directory 0700. Schema of the manifest: docs/what_is_written.md.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime
-import errno
-import fcntl
 import hashlib
 import json
 import os
 import shutil
-import time
-from typing import Optional
+from typing import NamedTuple, Optional
 
+from ansible_collections.gpu_node.tuning.plugins.module_utils import node_lock
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import (
     FileState,
     remove_directories,
     sync_directory,
 )
+from ansible_collections.gpu_node.tuning.plugins.module_utils.version import VERSION, as_numbers
 
 SCHEMA = 1
-FOUND, APPLIED, ADOPTED, FAILED = "found", "applied", "adopted", "failed"
-POLL = 0.1  # seconds between two tries for the lock
+FOUND, APPLIED, ADOPTED, ACTIVATED, FAILED = "found", "applied", "adopted", "activated", "failed"
+NOTED = ("generation", "profile", "profile_status", "outcome", "reason", "by", "evidence")
+PARTIAL = ".partial"
+
+
+class Change(NamedTuple):
+    """One file before and after, and the directories (outermost first) that had to be made for it."""
+
+    before: FileState
+    after: FileState
+    made_directories: list
 
 
 class StateDirectory:
-    """``path``: the directory, made when something is first written. Its methods raise TuningError when it cannot be used."""
+    """``path``: the directory, made when something is first written. ``by``: who runs this, for the records.
 
-    def __init__(self, path: str):
+    ``keep``: how many generations stay when a new one is recorded, see prune().
+
+    Methods raise TuningError when the directory cannot be used, and name the file at fault.
+    """
+
+    def __init__(self, path: str, by: Optional[str] = None, keep: int = 50):
         self.path = path
+        self.by = by
+        self.keep = keep
+
+    # -- lock ------------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def locked(self, timeout: float):
-        """Hold the node's one lock; a second run waits up to ``timeout`` seconds. The kernel frees it when its holder dies.
+        """Hold the node's one lock; a second run waits up to ``timeout`` seconds.
 
         A run that recorded nothing leaves nothing: what it made for the lock goes again.
         """
         made = self._make(self.path)
-        descriptor = self._open_lock(timeout)
+        descriptor = node_lock.acquire(self._at("lock"), timeout, lambda: self._make(self.path))
         try:
+            self._sweep()
             yield
         finally:
-            if made and self._numbers() == [] and not os.path.exists(self._at("history.jsonl")):
+            if made and not self.numbers() and not os.path.exists(self._at("history.jsonl")):
                 shutil.rmtree(self.path)
                 remove_directories(made[:-1])
             os.close(descriptor)
@@ -59,11 +79,13 @@ class StateDirectory:
         if not os.path.exists(self._at("lock")):
             yield
             return
-        descriptor = self._open_lock(timeout, os.O_RDONLY)
+        descriptor = node_lock.acquire(self._at("lock"), timeout, lambda: None, read_only=True)
         try:
             yield
         finally:
             os.close(descriptor)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
 
     def current(self) -> Optional[int]:
         """Number of the current generation; None before the first."""
@@ -76,32 +98,90 @@ class StateDirectory:
                 f"{self._at('current')}: not a link to a generation ({error}). Remove it, then run again."
             ) from error
 
-    def manifest(self, number: int) -> dict:
-        path = self._at("generations", f"{number:04d}", "manifest.json")
+    def numbers(self) -> list:
+        """Numbers of all generations, ascending."""
         try:
-            with open(path, encoding="utf-8") as stream:
-                return json.load(stream)
-        except (OSError, ValueError) as error:
+            return sorted(int(name) for name in os.listdir(self._at("generations")) if name.isdigit())
+        except FileNotFoundError:
+            return []
+        except OSError as error:
             raise TuningError(
-                f"{path}: cannot be read ({error}). Put it back from a backup, or move {self.path} away and tune again."
+                f"{self._at('generations')}: cannot be read: {error.strerror}. Become root, or set nccl_env_state_dir."
             ) from error
 
-    def latest(self, path: str) -> Optional[dict]:
-        """The record of the newest generation that names the file ``path``; None without one."""
-        for number in reversed(self._numbers()):
-            for record in self.manifest(number)["files"]:
-                if record["path"] == path:
-                    return record
-        return None
+    def manifest(self, number: int) -> dict:
+        """The manifest of generation ``number``, its checksum and its schema verified."""
+        path = self._manifest_path(number)
+        try:
+            with open(path, encoding="utf-8") as stream:
+                manifest = json.load(stream)
+            found = manifest.pop("checksum")
+        except (OSError, ValueError, KeyError, AttributeError) as error:
+            raise TuningError(
+                f"{path}: cannot be read ({error or type(error).__name__}). Put this generation back from a backup, or choose another one."
+            ) from error
+        if manifest.get("schema", 0) > SCHEMA:
+            raise TuningError(
+                f"{path}: written by version {manifest.get('collection_version')} of the collection, in a form (schema "
+                f"{manifest['schema']}) that version {VERSION} does not know. Use version {manifest.get('collection_version')} or newer."
+            )
+        if found != _checksum(manifest):
+            raise TuningError(
+                f"{path}: its checksum does not fit: it was edited after it was written. "
+                f"Put this generation back from a backup, or choose another one."
+            )
+        return manifest
+
+    def states_at(self, number: int) -> list:
+        """Every file that was ever managed, as generation ``number`` left it: list of FileState. Verifies every byte.
+
+        A file that was first touched later is as it was before that.
+        """
+        manifest = self.manifest(number)
+        self._refuse_newer_version(number, manifest)
+        states = {record["path"]: self._state(number, record, "after") for record in manifest["files"]}
+        for later in self.numbers():
+            if later > number:
+                for record in self.manifest(later)["files"]:
+                    if record["path"] not in states:
+                        states[record["path"]] = self._state(later, record, "before")
+        return list(states.values())
+
+    def verify(self, number: int) -> None:
+        """Read every byte of generation ``number`` itself. Raises TuningError that names what is damaged."""
+        for record in self.manifest(number)["files"]:
+            for side in ("before", "after"):
+                self._state(number, record, side)
 
     def knows(self, state: FileState) -> bool:
-        """True when the newest generation left the file as ``state`` shows it."""
-        record = self.latest(state.path)
+        """True when the current generation left the file as ``state`` shows it. False where that cannot be read."""
+        try:
+            record = self._current_record(state.path)
+        except TuningError:
+            return False
         return record is not None and record["after"] == _describe(state)
 
+    def damage(self) -> list:
+        """What is wrong with the generation that ``current`` names, one sentence each; [] when all is well."""
+        try:
+            number = self.current()
+            if number is not None:
+                self.verify(number)
+        except TuningError as error:
+            return [str(error)]
+        return []
+
+    def recorded_link(self, path: str) -> Optional[str]:
+        """Text of the symbolic link that the current generation says ``path`` is; None for no link or no record."""
+        try:
+            record = self._current_record(path)
+        except TuningError:
+            return None
+        return record["after"]["link"] if record else None
+
     def first_seen(self, path: str) -> Optional[dict]:
-        """The record of the first generation that names the file ``path``: how it was before us."""
-        for number in self._numbers():
+        """The oldest record of the file ``path``; its ``before`` is how the file was before us."""
+        for number in self.numbers():
             for record in self.manifest(number)["files"]:
                 if record["path"] == path:
                     return record
@@ -110,32 +190,100 @@ class StateDirectory:
     def made_directories(self, path: str) -> list:
         """Directories that were made for the file ``path``, outermost first."""
         made = []
-        for number in self._numbers():
+        for number in self.numbers():
             for record in self.manifest(number)["files"]:
                 if record["path"] == path:
                     made.extend(directory for directory in record["made_directories"] if directory not in made)
         return made
 
-    def keep_found(self, state: FileState) -> None:
-        """Before the first byte changes: what stands there now is in a generation, absence included."""
-        if not self.knows(state):
-            first = self.current() is None
-            reason = "the node as it was found" if first else "found different from what the last generation left"
-            self.record(state, state, {"outcome": FOUND, "profile": None, "profile_status": None, "reason": reason}, [])
-
-    def record(self, before: FileState, after: FileState, facts: dict, made_directories: list) -> int:
-        """Write the next generation, make it current, note it in the history. ``facts`` joins the manifest. Returns its number."""
-        number = (self._numbers() or [-1])[-1] + 1
+    def history(self) -> list:
+        """The lines of the history, oldest first, as dictionaries. A line that cannot be read becomes an entry that says so."""
         try:
-            self._write_generation(number, before, after, facts, made_directories)
-            self._point_current_to(number)
-            self.note(dict(facts, generation=number))
+            with open(self._at("history.jsonl"), encoding="utf-8", errors="replace") as stream:
+                lines = stream.read().splitlines()
+        except FileNotFoundError:
+            return []
         except OSError as error:
-            shutil.rmtree(self._at("generations", f"{number:04d}.partial"), ignore_errors=True)
+            raise TuningError(f"{self._at('history.jsonl')}: cannot be read: {error.strerror}. Become root.") from error
+        return [_history_entry(line, number) for number, line in enumerate(lines, start=1) if line.strip()]
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def keep_found(self, *states: FileState) -> None:
+        """Before the first byte changes: what stands there now is in a generation, absence included."""
+        if not all(self.knows(state) for state in states):
+            reason = (
+                "the node as it was found"
+                if self.current() is None
+                else "found different from what the last generation left"
+            )
+            facts = {"outcome": FOUND, "profile": None, "profile_status": None, "reason": reason}
+            self.record([Change(state, state, []) for state in states], facts)
+
+    def record(self, changes: list, facts: dict) -> int:
+        """Write the next generation, make it current, note it in the history. ``facts`` joins the manifest. Returns its number."""
+        number = max([-1, *self.numbers()]) + 1
+        try:
+            self._write_generation(number, changes, facts)
+            self._point_current_to(number)
+        except OSError as error:
+            shutil.rmtree(self._at("generations", f"{number:04d}{PARTIAL}"), ignore_errors=True)
             raise TuningError(
                 f"state_dir {self.path}: generation {number} cannot be written: {error.strerror}. Make room, or set nccl_env_state_dir."
             ) from error
+        self.note(dict(facts, generation=number))
+        self.prune()
         return number
+
+    def make_current(self, number: int, facts: dict) -> None:
+        """Point ``current`` to generation ``number`` and note it."""
+        self._point_current_to(number)
+        self.note(dict(facts, generation=number))
+
+    def note(self, entry: dict) -> None:
+        """Append one line to the history."""
+        kept = {key: entry[key] for key in NOTED if entry.get(key) is not None}
+        line = json.dumps(dict(kept, time=now(), by=self.by), sort_keys=True) + "\n"
+        try:
+            descriptor = os.open(
+                self._at("history.jsonl"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
+            try:
+                os.write(descriptor, line.encode())
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise TuningError(f"{self._at('history.jsonl')}: cannot be written: {error.strerror}. Make room.") from error
+
+    def prune(self) -> list:
+        """Delete the oldest generations beyond ``keep``. Returns their numbers.
+
+        Never 0, the current one, the newest known-good, or the first that names a file: it alone knows how that file was found.
+        """
+        safe = {0, self.current(), self.newest_known_good(), *self._first_of_each_file()}
+        numbers = self.numbers()
+        gone = [number for number in numbers if number not in safe][: max(0, len(numbers) - self.keep)]
+        for number in gone:
+            final = self._at("generations", f"{number:04d}")
+            os.rename(final, final + PARTIAL)  # first out of sight, then away: never half a generation
+            shutil.rmtree(final + PARTIAL)
+        return gone
+
+    def newest_known_good(self) -> Optional[int]:
+        """The newest generation that a known-good profile with at least one variable left, read back with success."""
+        for number in reversed(self.numbers()):
+            try:
+                manifest = self.manifest(number)
+            except TuningError:
+                continue  # a damaged one is not good
+            if (
+                manifest.get("profile_status") == "known_good"
+                and manifest.get("declared")
+                and manifest["outcome"] in (APPLIED, ADOPTED)
+            ):
+                return number
+        return None
 
     def clear(self) -> None:
         """Forget the generation that a first run recorded before it failed without touching the node."""
@@ -144,67 +292,135 @@ class StateDirectory:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._at(name))
 
-    def note(self, entry: dict) -> None:
-        """Append one line to the history."""
-        kept = {key: entry.get(key) for key in ("generation", "profile", "profile_status", "outcome", "reason")}
-        line = json.dumps(dict(kept, time=now()), sort_keys=True) + "\n"
-        descriptor = os.open(self._at("history.jsonl"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(descriptor, line.encode())
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _write_generation(
-        self, number: int, before: FileState, after: FileState, facts: dict, made_directories: list
-    ) -> None:
-        """Write it under a temporary name, put it on the disk, then rename it: a half-written generation is never visible."""
+    def _write_generation(self, number: int, changes: list, facts: dict) -> None:
         final = self._at("generations", f"{number:04d}")
-        temporary = final + ".partial"
-        shutil.rmtree(temporary, ignore_errors=True)
+        temporary = final + PARTIAL
         self._make(self._at("generations"))
-        for directory in (temporary, os.path.join(temporary, "before"), os.path.join(temporary, "after")):
-            os.mkdir(directory, 0o700)
-        record = {
-            "path": before.path,
-            "target": before.target,
-            "before": self._keep(os.path.join(temporary, "before"), before),
-            "after": self._keep(os.path.join(temporary, "after"), after),
-            "made_directories": made_directories,
-        }
-        manifest = dict(facts, schema=SCHEMA, number=number, time=now(), files=[record])
+        os.mkdir(temporary, 0o700)
+        records = [self._keep_change(temporary, change) for change in changes]
+        records += self._carried_over(temporary, {change.before.path for change in changes})
+        manifest = dict(
+            facts,
+            schema=SCHEMA,
+            number=number,
+            parent=self.current(),
+            time=now(),
+            by=self.by,
+            collection_version=VERSION,
+            files=records,
+        )
+        manifest["checksum"] = _checksum(manifest)
         _write_file(os.path.join(temporary, "manifest.json"), json.dumps(manifest, indent=1, sort_keys=True).encode())
-        for directory in (os.path.join(temporary, "before"), os.path.join(temporary, "after"), temporary):
+        for directory, _names, _files in os.walk(temporary):
             sync_directory(directory)
         os.rename(temporary, final)
         sync_directory(self._at("generations"))
 
+    def _keep_change(self, directory: str, change: Change) -> dict:
+        self._keep_bytes(directory, "before", change.before.path, change.before.content)
+        self._keep_bytes(directory, "after", change.after.path, change.after.content)
+        return {
+            "path": change.before.path,
+            "before": _describe(change.before),
+            "after": _describe(change.after),
+            "made_directories": change.made_directories,
+        }
+
+    def _carried_over(self, directory: str, touched: set) -> list:
+        """Records of the files of the current generation that this one does not touch, with their bytes."""
+        number = self.current()
+        if number is None:
+            return []
+        try:
+            records = [record for record in self.manifest(number)["files"] if record["path"] not in touched]
+            states = [self._state(number, record, "after") for record in records]
+        except TuningError:
+            return []  # a damaged current generation: the caller has said so, and later ones start from what stands there
+        return [self._keep_change(directory, Change(state, state, [])) for state in states]
+
     @staticmethod
-    def _keep(directory: str, state: FileState) -> dict:
-        """Keep the bytes of ``state`` in ``directory``; returns what the manifest says of it."""
-        if state.exists:
-            _write_file(os.path.join(directory, "sitecustomize.py"), state.content)
-        return _describe(state)
+    def _keep_bytes(directory: str, side: str, path: str, content: Optional[bytes]) -> None:
+        place = os.path.join(directory, side)
+        if content is not None:
+            place = os.path.join(place, path.lstrip("/"))
+            os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+            _write_file(place, content)
+        else:
+            os.makedirs(place, mode=0o700, exist_ok=True)
+
+    def _state(self, number: int, record: dict, side: str) -> FileState:
+        """The FileState that a record describes, its bytes verified."""
+        described = record[side]
+        content = None
+        if described["kind"] == "file":
+            place = self._at("generations", f"{number:04d}", side, record["path"].lstrip("/"))
+            try:
+                with open(place, "rb") as stream:
+                    content = stream.read()
+            except OSError as error:
+                raise TuningError(
+                    f"{place}: cannot be read: {error.strerror}. Put generation {number} back from a backup, or choose another one."
+                ) from error
+            if sha256(content) != described["sha256"]:
+                raise TuningError(
+                    f"{place}: its bytes are not those that were recorded. Put generation {number} back from a backup, or choose another one."
+                )
+        mode = None if described["mode"] is None else int(described["mode"], 8)
+        return FileState(
+            record["path"], described["target"], described["link"], content, mode, described["uid"], described["gid"]
+        )
+
+    def _current_record(self, path: str) -> Optional[dict]:
+        number = self.current()
+        if number is None:
+            return None
+        return next((record for record in self.manifest(number)["files"] if record["path"] == path), None)
+
+    def _first_of_each_file(self) -> set:
+        first = {}
+        for number in self.numbers():
+            try:
+                for record in self.manifest(number)["files"]:
+                    first.setdefault(record["path"], number)
+            except TuningError:
+                continue  # a damaged one names nothing
+        return set(first.values())
+
+    def _refuse_newer_version(self, number: int, manifest: dict) -> None:
+        if as_numbers(manifest["collection_version"]) > as_numbers(VERSION):
+            raise TuningError(
+                f"{self._manifest_path(number)}: recorded by version {manifest['collection_version']} of the collection; this is version "
+                f"{VERSION}, which cannot know everything that it means. Use version {manifest['collection_version']} or newer."
+            )
 
     def _point_current_to(self, number: int) -> None:
-        temporary = self._at("current.partial")
+        temporary = self._at("current" + PARTIAL)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         os.symlink(os.path.join("generations", f"{number:04d}"), temporary)
         os.replace(temporary, self._at("current"))
         sync_directory(self.path)
 
-    def _numbers(self) -> list:
-        try:
-            return sorted(int(name) for name in os.listdir(self._at("generations")) if name.isdigit())
-        except FileNotFoundError:
-            return []
+    def _sweep(self) -> None:
+        """Remove what a killed run left half done."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._at("current" + PARTIAL))
+        with contextlib.suppress(FileNotFoundError):
+            for name in os.listdir(self._at("generations")):
+                if name.endswith(PARTIAL):
+                    shutil.rmtree(self._at("generations", name))
+
+    def _manifest_path(self, number: int) -> str:
+        return self._at("generations", f"{number:04d}", "manifest.json")
 
     def _at(self, *names: str) -> str:
         return os.path.join(self.path, *names)
 
     @staticmethod
     def _make(path: str) -> list:
+        """Make the directory and its parents, 0700. Returns those that were missing, outermost first."""
         missing = []
         while not os.path.isdir(path):
             missing.insert(0, path)
@@ -223,48 +439,6 @@ class StateDirectory:
             made.append(directory)
         return made
 
-    def _open_lock(self, timeout: float, flags: int = os.O_RDWR | os.O_CREAT) -> int:
-        """File descriptor of the lock, held. The run before us may have removed the file that we waited on: then take the new one."""
-        path = self._at("lock")
-        end = time.monotonic() + timeout
-        while True:
-            try:
-                descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
-            except FileNotFoundError:
-                self._make(self.path)
-                continue
-            except OSError as error:
-                raise TuningError(
-                    f"{path}: the lock cannot be opened: {error.strerror}. Become root, or set nccl_env_state_dir."
-                ) from error
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(descriptor)):
-                    return descriptor
-            except OSError as error:
-                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.ENOENT):
-                    os.close(descriptor)
-                    raise TuningError(f"{path}: cannot be locked: {error.strerror}.") from error
-            os.close(descriptor)
-            if time.monotonic() > end:
-                raise TuningError(
-                    f"{path}: another run has held the lock of this node for {timeout:g} s. "
-                    f"Wait for it (fuser names its process), or raise nccl_env_lock_timeout."
-                )
-            time.sleep(POLL)
-
-
-def _describe(state: FileState) -> dict:
-    """What a manifest says of a file: kind, link text, mode (octal text), uid, gid, sha256 (hex)."""
-    return {
-        "kind": "file" if state.exists else "absent",
-        "link": state.link,
-        "mode": f"{state.mode:04o}" if state.exists else None,
-        "uid": state.uid,
-        "gid": state.gid,
-        "sha256": sha256(state.content) if state.exists else None,
-    }
-
 
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
@@ -273,6 +447,33 @@ def sha256(content: bytes) -> str:
 def now() -> str:
     """This moment in UTC, as ISO 8601 with seconds."""
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _describe(state: FileState) -> dict:
+    """What a manifest says of a file: kind, link text, target, mode (octal text), uid, gid, sha256 (hex)."""
+    return {
+        "kind": "file" if state.exists else "absent",
+        "link": state.link,
+        "target": state.target,
+        "mode": f"{state.mode:04o}" if state.exists else None,
+        "uid": state.uid,
+        "gid": state.gid,
+        "sha256": sha256(state.content) if state.exists else None,
+    }
+
+
+def _checksum(manifest: dict) -> str:
+    return sha256(json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode())
+
+
+def _history_entry(line: str, number: int) -> dict:
+    try:
+        entry = json.loads(line)
+        if isinstance(entry, dict):
+            return entry
+    except ValueError:
+        pass  # said in the entry below
+    return {"outcome": "unreadable", "reason": f"line {number} of history.jsonl cannot be read"}
 
 
 def _write_file(path: str, content: bytes) -> None:

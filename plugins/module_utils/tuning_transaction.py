@@ -101,7 +101,8 @@ def make_plan(wish: Wish, interpreter: Interpreter, state: state_directory.State
     foreign, taken, notes = _foreign_code_after_takeover(wish, interpreter, parts, path)
     content = _wanted_content(wish, parts, foreign, found, state)
     values = {name: value for name, (value, _line) in values_in_block(found.content, path).items()}
-    plan = Plan(found, content, dict(taken, **values), resolution, notes + _mode_remarks(found))
+    notes += _mode_remarks(found) + _state_remarks(state, found, parts)
+    plan = Plan(found, content, dict(taken, **values), resolution, notes)
     if plan.changes and wish.body is not None:
         _try_candidate(wish, interpreter, content, path)
     return plan
@@ -199,6 +200,23 @@ def _mode_remarks(found: FileState) -> list:
     return []
 
 
+def _state_remarks(state: state_directory.StateDirectory, found: FileState, parts: managed_block.Split) -> list:
+    """Damage by others that does not stop a run, but takes something away from the way back."""
+    notes = [f"{damage} This run goes on from what stands on the node now." for damage in state.damage()]
+    if parts.body is not None and not state.numbers():
+        notes.append(
+            f"{state.path}: holds no generation, though {found.path} has the managed block: the records were lost. "
+            f"Generation 0 will be the file as it is now, so that the way back ends here."
+        )
+    link = state.recorded_link(found.path)
+    if link is not None and found.link is None and found.exists:
+        notes.append(
+            f"{found.path}: was a symbolic link to {link} and is a plain file now; somebody replaced it (Ansible's copy and template do, "
+            f"without follow). The next upgrade of the package that owns the link takes the tuning away. rollback.yml puts the link back."
+        )
+    return notes
+
+
 def _try_candidate(wish: Wish, interpreter: Interpreter, content: bytes, path: str) -> None:
     """Compile and run the foreign code alone, then the candidate, in the interpreter, before any byte changes."""
     parts = managed_block.split(content, path)
@@ -249,8 +267,8 @@ def _confirm(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_dire
         return result, state.current()
     if state.current() is None:
         state.keep_found(plan.state)
-    facts = _facts(wish, plan, result, state_directory.ADOPTED, "the file was as declared, but no generation said so")
-    return result, state.record(plan.state, plan.state, facts, [])
+    facts = _facts(wish, interpreter, plan, result, state_directory.ADOPTED, "the file was as declared, but no generation said so")
+    return result, state.record([state_directory.Change(plan.state, plan.state, [])], facts)
 
 
 def _apply(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_directory.StateDirectory) -> tuple:
@@ -267,7 +285,8 @@ def _apply(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_direct
         sitecustomize_file.settle(plan.state)
         result = _judged_read_back(wish, interpreter, plan, after_write=True)
         after = sitecustomize_file.look(plan.state.path)
-        generation = state.record(plan.state, after, _facts(wish, plan, result, state_directory.APPLIED, None), made)
+        facts = _facts(wish, interpreter, plan, result, state_directory.APPLIED, None)
+        generation = state.record([state_directory.Change(plan.state, after, made)], facts)
     except BaseException as error:
         _restore(plan, made, error)
         state.note(
@@ -343,7 +362,7 @@ def _cure(result: ReadBack, path: str) -> str:
     )
 
 
-def _facts(wish: Wish, plan: Plan, result: ReadBack, outcome: str, reason: Optional[str]) -> dict:
+def _facts(wish: Wish, interpreter: Interpreter, plan: Plan, result: ReadBack, outcome: str, reason: Optional[str]) -> dict:
     return {
         "outcome": outcome,
         "reason": reason,
@@ -352,6 +371,7 @@ def _facts(wish: Wish, plan: Plan, result: ReadBack, outcome: str, reason: Optio
         "scope": wish.scope,
         "precedence": wish.precedence,
         "declared": wish.env,
+        "service": {"user": interpreter.service.user, "environment": interpreter.service.environment, "dir": wish.service_dir},
         "interpreter": {key: plan.resolution[key] for key in ("executable", "version", "prefix", "base_prefix")},
         "read_back": result.as_dict(),
     }

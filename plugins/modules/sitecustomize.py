@@ -72,6 +72,15 @@ options:
     description: How long to wait for another run on the same node, in seconds.
     type: float
     default: 120
+  keep_generations:
+    description:
+      - How many generations stay on the node. The oldest go first; never 0, the current one, the newest known-good, or the
+        first that names a file.
+    type: int
+    default: 50
+  applied_by:
+    description: Who runs this, for the record. Filled in by the action plugin.
+    type: str
 attributes:
   check_mode:
     description: Predicts RV(ignore:changed) and the diff exactly, and writes nothing.
@@ -268,6 +277,8 @@ def main() -> None:
             profile_status={"type": "str", "choices": ["known_good", "experimental", "dead_end"]},
             state_dir={"type": "path", "default": "/var/lib/gpu_node_tuning"},
             lock_timeout={"type": "float", "default": 120},
+            keep_generations={"type": "int", "default": 50},
+            applied_by={"type": "str"},
         ),
         required_if=[("scope", "service", ["service_dir"]), ("state", "present", ["env", "content"])],
         supports_check_mode=True,

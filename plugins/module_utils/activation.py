@@ -1,0 +1,160 @@
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Go back to a recorded generation: every file as it was then, read back; on any failure what stood before returns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+from ansible_collections.gpu_node.tuning.plugins.module_utils import sitecustomize_file
+from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
+from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import ReadBack, faults, read_back, remarks
+from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState
+from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import ACTIVATED, FAILED, StateDirectory
+
+KNOWN_GOOD, PREVIOUS = "known_good", "previous"
+
+
+class Activation(NamedTuple):
+    """``before`` and ``after``: lists of FileState of the files that differ; both empty where nothing changes."""
+
+    number: int
+    changed: bool
+    before: list
+    after: list
+    read_back: Optional[ReadBack]
+    remarks: list
+    interpreters: list
+    paths: list
+
+
+def activate(state: StateDirectory, wanted: str, lock_timeout: float, probe_timeout: float, check: bool) -> Activation:
+    """Bring the node to the generation ``wanted``: ``known_good``, ``previous``, or a number. With ``check`` nothing is written.
+
+    Raises TuningError where there is no such generation, where it is damaged, or where its read-back fails.
+    """
+    with state.locked_for_reading(lock_timeout) if check else state.locked(lock_timeout):
+        number = choose(state, wanted)
+        manifest = state.manifest(number)
+        wanted_states = state.states_at(number)
+        found = [_found(target.path) for target in wanted_states]
+        differ = [(now, then) for now, then in zip(found, wanted_states) if now != then]
+        before, after = [now for now, _then in differ], [then for _now, then in differ]
+        changed = bool(differ)
+        result, notes = None, []
+        if not check:
+            result, notes = _bring_back(state, number, manifest, found, before, after, probe_timeout)
+        elif not changed:
+            result, notes = _read_back(manifest, after, probe_timeout)
+        paths = [target.path for target in wanted_states]
+        return Activation(number, changed, before, after, result, notes, _interpreters(state), paths)
+
+
+def choose(state: StateDirectory, wanted: str) -> int:
+    """The number that ``wanted`` means on this node. Raises TuningError with the legal values."""
+    numbers = state.numbers()
+    if not numbers:
+        raise TuningError(f"generation {wanted!r}: {state.path} holds no generation; this node was never tuned. Nothing was changed.")
+    if wanted == KNOWN_GOOD:
+        number = state.newest_known_good()
+        if number is None:
+            raise TuningError(
+                f"generation {wanted!r}: no known-good profile was ever applied and read back on this node. "
+                f"Legal: previous, or one of {_listed(numbers)}; 0 is the node as it was found. Nothing was changed."
+            )
+        return number
+    if wanted == PREVIOUS:
+        number = state.manifest(state.current())["parent"]
+        if number is None:
+            raise TuningError(
+                f"generation {wanted!r}: generation {state.current()} is current, and there is none before it. "
+                f"Legal: {KNOWN_GOOD}, or one of {_listed(numbers)}. Nothing was changed."
+            )
+        wanted = str(number)
+    if not wanted.isascii() or not wanted.isdigit() or int(wanted) not in numbers:
+        raise TuningError(
+            f"generation {wanted!r}: there is no such generation on this node. "
+            f"Legal: {KNOWN_GOOD}, {PREVIOUS}, or one of {_listed(numbers)}. Nothing was changed."
+        )
+    return int(wanted)
+
+
+def _bring_back(
+    state: StateDirectory, number: int, manifest: dict, found: list, before: list, after: list, probe_timeout: float
+) -> tuple:
+    if before:
+        state.keep_found(*found)
+    try:
+        for target in after:
+            sitecustomize_file.restore(target)
+            sitecustomize_file.settle(target)
+            _remove_emptied(state, target)
+        result, notes = _read_back(manifest, after, probe_timeout)
+    except BaseException as error:
+        _undo(before, error)
+        state.note({"outcome": FAILED, "profile": manifest.get("profile"), "reason": str(error)})
+        raise
+    if before or state.current() != number:
+        facts = {key: manifest.get(key) for key in ("profile", "profile_status")}
+        state.make_current(number, dict(facts, outcome=ACTIVATED))
+    return result, notes
+
+
+def _read_back(manifest: dict, after: list, probe_timeout: float) -> tuple:
+    """(ReadBack, remarks) of what the generation declared, (None, []) where it declared nothing. Raises TuningError on drift."""
+    declared = manifest.get("declared")
+    if not declared:
+        return None, []
+    service = Service(manifest["service"]["environment"], manifest["service"]["user"])
+    interpreter = Interpreter(manifest["interpreter"]["executable"], service, probe_timeout)
+    path = manifest["read_back"]["expected"]
+    content = sitecustomize_file.look(path).content
+    result = read_back(interpreter, interpreter.resolve(), path, content, declared, writes_bytecode=bool(after))
+    wrong = faults(result, manifest["precedence"])
+    if wrong:
+        raise TuningError(
+            f"generation {manifest['number']}: its bytes are back, but the read-back by {interpreter.executable} failed: {'; '.join(wrong)}. "
+            f"What stood before was put back."
+        )
+    return result, remarks(result)
+
+
+def _undo(before: list, cause: BaseException) -> None:
+    for target in before:
+        try:
+            sitecustomize_file.restore(target)
+            sitecustomize_file.settle(target)
+        except TuningError as error:
+            raise TuningError(
+                f"{cause} WHAT STOOD BEFORE COULD NOT BE PUT BACK: {error} Its bytes are in the newest generation."
+            ) from error
+
+
+def _remove_emptied(state: StateDirectory, target: FileState) -> None:
+    if not target.exists:
+        sitecustomize_file.remove_directories(state.made_directories(target.path))
+
+
+def _found(path: str) -> FileState:
+    """The file as it stands; a dangling link counts as absent, because it is one of the damages that this repairs."""
+    try:
+        return sitecustomize_file.look(path)
+    except sitecustomize_file.DanglingLink:
+        return FileState(path, path, None, None, None, None, None)
+
+
+def _interpreters(state: StateDirectory) -> list:
+    """Every interpreter that a generation names; processes of these may still run with old values."""
+    names = set()
+    for number in state.numbers():
+        try:
+            names.add(state.manifest(number).get("interpreter", {}).get("executable"))
+        except TuningError:
+            continue  # a damaged generation that is not asked for does no harm here
+    return sorted(name for name in names if name)
+
+
+def _listed(numbers: list) -> str:
+    return ", ".join(str(number) for number in numbers)

@@ -1,0 +1,56 @@
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one lock of a node. The kernel frees it when its holder dies, so a killed run blocks nobody."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from typing import Callable
+
+from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+
+POLL = 0.1  # seconds between two tries
+
+
+def acquire(path: str, timeout: float, make_directory: Callable[[], object], read_only: bool = False) -> int:
+    """File descriptor of the lock file ``path``, locked; closing it frees the lock. Waits up to ``timeout`` seconds.
+
+    The run before us may have removed the file that we waited on: then the new file is taken. ``read_only`` never creates it.
+    Raises TuningError when the time is over or the file cannot be used.
+    """
+    flags = os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            make_directory()
+            continue
+        except OSError as error:
+            raise TuningError(
+                f"{path}: the lock cannot be opened: {error.strerror}. Become root, or set nccl_env_state_dir."
+            ) from error
+        if _locked(descriptor, path):
+            return descriptor
+        os.close(descriptor)
+        if time.monotonic() > end:
+            raise TuningError(
+                f"{path}: another run has held the lock of this node for {timeout:g} s. "
+                f"Wait for it (fuser names its process), or raise nccl_env_lock_timeout."
+            )
+        time.sleep(POLL)
+
+
+def _locked(descriptor: int, path: str) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES, errno.ENOENT):
+            return False
+        os.close(descriptor)
+        raise TuningError(f"{path}: cannot be locked: {error.strerror}.") from error

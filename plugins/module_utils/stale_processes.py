@@ -1,0 +1,78 @@
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Python processes that started before the file changed: they, and what they fork, keep the old values until they are restarted."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Optional
+
+LONGEST_COMMAND = 200  # characters shown of a command line
+
+
+def stale_processes(executables: list, changed_at: float, proc: str = "/proc") -> list:
+    """Processes of the interpreters ``executables`` (paths) that started before ``changed_at`` (seconds since 1970).
+
+    Each is {pid, started (UTC, ISO 8601), command, unit (systemd's name, None outside a service)}. This process and its
+    ancestors are left out: they end with the play. A process that cannot be looked at is not ours to judge and is left out too.
+    """
+    binaries = {os.path.realpath(executable) for executable in executables}
+    boot, ours = _boot_time(proc), _ancestors(proc)
+    found = []
+    for name in sorted((entry for entry in os.listdir(proc) if entry.isdigit()), key=int):
+        if int(name) in ours:
+            continue
+        try:
+            if os.path.realpath(os.path.join(proc, name, "exe")) not in binaries:
+                continue
+            started = boot + _start_ticks(proc, name) / os.sysconf("SC_CLK_TCK")
+            if started < changed_at:
+                found.append(_described(proc, name, started))
+        except (OSError, ValueError, IndexError):
+            continue  # it has ended meanwhile, or belongs to somebody else
+    return found
+
+
+def _described(proc: str, name: str, started: float) -> dict:
+    with open(os.path.join(proc, name, "cmdline"), "rb") as stream:
+        command = stream.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    return {
+        "pid": int(name),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+        "command": command[:LONGEST_COMMAND],
+        "unit": _unit(proc, name),
+    }
+
+
+def _unit(proc: str, name: str) -> Optional[str]:
+    with open(os.path.join(proc, name, "cgroup"), encoding="utf-8", errors="replace") as stream:
+        for line in stream:
+            for part in reversed(line.strip().split("/")):
+                if part.endswith(".service") and not part.startswith("user@"):
+                    return part
+    return None
+
+
+def _start_ticks(proc: str, name: str) -> int:
+    """Field 22 of stat, clock ticks after boot; the second field may hold blanks and brackets."""
+    with open(os.path.join(proc, name, "stat"), encoding="utf-8", errors="replace") as stream:
+        return int(stream.read().rpartition(")")[2].split()[19])
+
+
+def _boot_time(proc: str) -> float:
+    with open(os.path.join(proc, "stat"), encoding="utf-8") as stream:
+        return float(next(line.split()[1] for line in stream if line.startswith("btime ")))
+
+
+def _ancestors(proc: str) -> set:
+    pids, pid = set(), os.getpid()
+    while pid > 0 and pid not in pids:
+        pids.add(pid)
+        try:
+            with open(os.path.join(proc, str(pid), "stat"), encoding="utf-8", errors="replace") as stream:
+                pid = int(stream.read().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            break  # the chain cannot be followed further
+    return pids
