@@ -43,27 +43,29 @@ class StateDirectory:
 
         A run that recorded nothing leaves nothing: what it made for the lock goes again.
         """
-        made = self._make(self.path)
-        descriptor = self._open_lock(timeout)
+        made = []
+        try:
+            descriptor = self._open_lock(timeout, made)
+        except TuningError:
+            remove_directories(made)
+            raise
         try:
             yield
         finally:
             if made and self._numbers() == [] and not os.path.exists(self._at("history.jsonl")):
-                shutil.rmtree(self.path)
+                shutil.rmtree(self.path, ignore_errors=True)  # a run that waits may put its lock there at this moment
                 remove_directories(made[:-1])
             os.close(descriptor)
 
     @contextlib.contextmanager
     def locked_for_reading(self, timeout: float):
         """Wait for a run that holds the lock, and write nothing at all: without a lock file there is nobody to wait for."""
-        if not os.path.exists(self._at("lock")):
-            yield
-            return
-        descriptor = self._open_lock(timeout, os.O_RDONLY)
+        descriptor = self._open_lock(timeout, None)
         try:
             yield
         finally:
-            os.close(descriptor)
+            if descriptor is not None:
+                os.close(descriptor)
 
     def current(self) -> Optional[int]:
         """Number of the current generation; None before the first."""
@@ -223,16 +225,23 @@ class StateDirectory:
             made.append(directory)
         return made
 
-    def _open_lock(self, timeout: float, flags: int = os.O_RDWR | os.O_CREAT) -> int:
-        """File descriptor of the lock, held. The run before us may have removed the file that we waited on: then take the new one."""
+    def _open_lock(self, timeout: float, made: Optional[list]) -> Optional[int]:
+        """File descriptor of the lock, held. The run before us may have removed the file that we waited on: then take the new one.
+
+        Adds the directories that had to be made to ``made``. With None nothing is made, and without a lock file the answer is None.
+        """
         path = self._at("lock")
+        flags = os.O_RDONLY if made is None else os.O_RDWR | os.O_CREAT
         end = time.monotonic() + timeout
         while True:
             try:
+                if made is not None:
+                    made.extend(directory for directory in self._make(self.path) if directory not in made)
                 descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
             except FileNotFoundError:
-                self._make(self.path)
-                continue
+                if made is None:
+                    return None
+                continue  # the run before us removed the directory between the two calls
             except OSError as error:
                 raise TuningError(
                     f"{path}: the lock cannot be opened: {error.strerror}. Become root, or set nccl_env_state_dir."
