@@ -103,57 +103,18 @@ _value:
       elements: dict
 """
 
-import os
-from collections.abc import Mapping
-
-import yaml
 from ansible.errors import AnsibleFilterError
 from ansible.utils.display import Display
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
-from ansible_collections.gpu_node.tuning.plugins.module_utils.profiles import InvalidProfile, resolve_with_warnings
-
-try:
-    from yaml import CSafeLoader as SafeLoader
-except ImportError:
-    from yaml import SafeLoader
+from ansible_collections.gpu_node.tuning.plugins.plugin_utils.profile_directory import resolve_named
 
 display = Display()
-
-
-class ProfileDirectory(Mapping):
-    """The profiles of a directory by name; a file is read when its profile is asked for."""
-
-    def __init__(self, path):
-        self.path = path
-        try:
-            files = os.listdir(path)
-        except OSError as error:
-            raise InvalidProfile(f"{path}: cannot list the profiles: {error.strerror}.") from error
-        self.names = sorted(name[: -len(".yml")] for name in files if name.endswith(".yml"))
-
-    def __getitem__(self, name):
-        if name not in self.names:
-            raise KeyError(name)
-        path = os.path.join(self.path, f"{name}.yml")
-        try:
-            with open(path, "rb") as stream:
-                return yaml.load(stream, Loader=SafeLoader)
-        except (OSError, yaml.YAMLError, ValueError) as error:
-            raise InvalidProfile(f"{path}: cannot read the profile: {error}") from error
-
-    def __iter__(self):
-        return iter(self.names)
-
-    def __len__(self):
-        return len(self.names)
 
 
 def resolve_profile(name, shipped, tuning_profiles=None, overrides=None):
     """Resolve a profile, see DOCUMENTATION."""
     try:
-        if isinstance(shipped, str):
-            shipped = ProfileDirectory(str(shipped))
-        profile, warnings = resolve_with_warnings(name, shipped, tuning_profiles, overrides)
+        profile, warnings = resolve_named(name, shipped, tuning_profiles, overrides)
     except TuningError as error:
         raise AnsibleFilterError(str(error)) from None
     for warning in warnings:

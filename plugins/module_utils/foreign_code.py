@@ -11,9 +11,13 @@ in a ``for`` loop over literal pairs or over the items of a literal dict. Code t
 from __future__ import annotations
 
 import ast
+import re
 from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+
+# A comment that Python or the kernel reads (PEP 263, "#!"); it counts on the first two lines only.
+MEANT_FOR_A_MACHINE = re.compile(rb"#!|[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+")
 
 
 class Assignment(NamedTuple):
@@ -50,8 +54,9 @@ def without_statements(source: bytes, path: str, assignments: list) -> bytes:
     gone = set()
     for assignment in assignments:
         gone.update(range(assignment.first_line, assignment.last_line + 1))
-    gone.update(_imports_left_without_use(_parse(source, path), gone))
-    gone.update(_comments_above(lines, gone))
+    tree = _parse(source, path)
+    gone.update(_imports_left_without_use(tree, gone))
+    gone.update(_comments_above(lines, gone, _lines_of(tree) - gone))
     kept = [line for number, line in enumerate(lines, start=1) if number not in gone]
     if gone and max(gone) == len(lines):
         while kept and not kept[-1].strip():
@@ -193,7 +198,7 @@ def _imports_left_without_use(tree: ast.Module, gone: set) -> set:
     used = {node.id for statement in kept for node in ast.walk(statement) if isinstance(node, ast.Name)}
     lines = set()
     for statement in kept:
-        if isinstance(statement, ast.Import) and [alias.name for alias in statement.names] == ["os"]:
+        if isinstance(statement, ast.Import) and [alias.name for alias in statement.names] == ["os"] and not _shares_a_line(statement, tree.body):
             bound = statement.names[0].asname or "os"
             needed_by_gone = any(
                 isinstance(node, ast.Name) and node.id == bound
@@ -202,16 +207,23 @@ def _imports_left_without_use(tree: ast.Module, gone: set) -> set:
                 for node in ast.walk(inner)
             )
             if needed_by_gone and bound not in used:
-                lines.add(statement.lineno)
+                lines.update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
     return lines
 
 
-def _comments_above(lines: list, gone: set) -> set:
-    """Comment lines that stand directly above a line of ``gone``."""
+def _lines_of(tree: ast.Module) -> set:
+    """Numbers of the lines that statements stand on; a line of a long string may look like a comment."""
+    return {number for statement in tree.body for number in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)}
+
+
+def _comments_above(lines: list, gone: set, code: set) -> set:
+    """Comment lines that stand directly above a line of ``gone``, none of the lines ``code`` among them."""
     comments = set()
     for number in gone:
         above = number - 1
-        while above > 0 and above not in gone and lines[above - 1].lstrip().startswith(b"#"):
+        while above > 0 and above not in gone and above not in code and lines[above - 1].lstrip().startswith(b"#"):
+            if above <= 2 and MEANT_FOR_A_MACHINE.match(lines[above - 1]):
+                break
             comments.add(above)
             above -= 1
     return comments

@@ -9,40 +9,50 @@ import errno
 import fcntl
 import os
 import time
-from typing import Callable
+from typing import Callable, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 
 POLL = 0.1  # seconds between two tries
 
 
-def acquire(path: str, timeout: float, make_directory: Callable[[], object], read_only: bool = False) -> int:
+def acquire(path: str, timeout: float, make_directory: Optional[Callable[[], object]]) -> Optional[int]:
     """File descriptor of the lock file ``path``, locked; closing it frees the lock. Waits up to ``timeout`` seconds.
 
-    The run before us may have removed the file that we waited on: then the new file is taken. ``read_only`` never creates it.
+    The run before us may have removed the file that we waited on: then the new file is taken. ``make_directory`` makes the
+    directory where it is missing; with None nothing is made, and without a lock file the answer is None.
     Raises TuningError when the time is over or the file cannot be used.
     """
-    flags = os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT
+    flags = os.O_RDONLY if make_directory is None else os.O_RDWR | os.O_CREAT
     end = time.monotonic() + timeout
     while True:
-        try:
-            descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:
-            make_directory()
-            continue
-        except OSError as error:
-            raise TuningError(
-                f"{path}: the lock cannot be opened: {error.strerror}. Become root, or set nccl_env_state_dir."
-            ) from error
-        if _locked(descriptor, path):
-            return descriptor
-        os.close(descriptor)
+        descriptor = _open(path, flags, make_directory)
+        if descriptor is None and make_directory is None:
+            return None
+        if descriptor is not None:
+            if _locked(descriptor, path):
+                return descriptor
+            os.close(descriptor)
         if time.monotonic() > end:
             raise TuningError(
                 f"{path}: another run has held the lock of this node for {timeout:g} s. "
                 f"Wait for it (fuser names its process), or raise nccl_env_lock_timeout."
             )
         time.sleep(POLL)
+
+
+def _open(path: str, flags: int, make_directory: Optional[Callable[[], object]]) -> Optional[int]:
+    """File descriptor; None where the file, or its directory at this very moment, is missing."""
+    try:
+        if make_directory is not None:
+            make_directory()
+        return os.open(path, flags | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise TuningError(
+            f"{path}: the lock cannot be opened: {error.strerror}. Become root, or set nccl_env_state_dir."
+        ) from error
 
 
 def _locked(descriptor: int, path: str) -> bool:

@@ -14,9 +14,11 @@ def python_literal(value: object) -> str:
     if "\0" in text:
         raise ValueError(f"{text!r}: contains a NUL character, which an environment variable cannot hold.")
     try:
-        text.encode("utf-8", "surrogateescape")
+        held = text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
         raise ValueError(
             f"{text!r}: contains a surrogate that stands for no byte, which an environment variable cannot hold."
         ) from error
+    if held != text:
+        raise ValueError(f"{text!r}: contains surrogates that stand for the bytes of a letter and would come back as that letter; write the letter itself.")
     return ascii(text)

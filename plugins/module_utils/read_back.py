@@ -118,9 +118,8 @@ def values_in_block(content: Optional[bytes], path: str) -> dict:
     parts = managed_block.split(content, path)
     if parts.body is None:
         return {}
-    return {
-        found.name: (found.value, found.line + parts.line) for found in foreign_code.find_assignments(parts.body, path)
-    }
+    in_place = b"\n" * parts.line + parts.body  # so that the lines, those of an error too, are those of the file
+    return {found.name: (found.value, found.line) for found in foreign_code.find_assignments(in_place, path)}
 
 
 def same_file(imported: Optional[str], path: str) -> bool:

@@ -62,28 +62,30 @@ class StateDirectory:
 
         A run that recorded nothing leaves nothing: what it made for the lock goes again.
         """
-        made = self._make(self.path)
-        descriptor = node_lock.acquire(self._at("lock"), timeout, lambda: self._make(self.path))
+        made = []
+        try:
+            descriptor = node_lock.acquire(self._at("lock"), timeout, lambda: made.extend(self._make(self.path)))
+        except TuningError:
+            remove_directories(made)
+            raise
         try:
             self._sweep()
             yield
         finally:
             if made and not self.numbers() and not os.path.exists(self._at("history.jsonl")):
-                shutil.rmtree(self.path)
+                shutil.rmtree(self.path, ignore_errors=True)  # a run that waits may put its lock there at this moment
                 remove_directories(made[:-1])
             os.close(descriptor)
 
     @contextlib.contextmanager
     def locked_for_reading(self, timeout: float):
         """Wait for a run that holds the lock, and write nothing at all: without a lock file there is nobody to wait for."""
-        if not os.path.exists(self._at("lock")):
-            yield
-            return
-        descriptor = node_lock.acquire(self._at("lock"), timeout, lambda: None, read_only=True)
+        descriptor = node_lock.acquire(self._at("lock"), timeout, None)
         try:
             yield
         finally:
-            os.close(descriptor)
+            if descriptor is not None:
+                os.close(descriptor)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
