@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from ansible.plugins.action import ActionBase
-
-from ansible_collections.gpu_node.tuning.plugins.module_utils.controller import whoever_runs_this
+from ansible_collections.gpu_node.tuning.plugins.plugin_utils.controller import whoever_runs_this
 
 
 class ActionModule(ActionBase):

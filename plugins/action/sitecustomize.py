@@ -10,10 +10,8 @@ import os
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.template import trust_as_template
-
 from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_validate import InvalidEnvironment, validate_env
-
-from ansible_collections.gpu_node.tuning.plugins.module_utils.controller import whoever_runs_this
+from ansible_collections.gpu_node.tuning.plugins.plugin_utils.controller import whoever_runs_this
 
 MODULE = "gpu_node.tuning.sitecustomize"
 

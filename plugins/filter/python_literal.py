@@ -34,7 +34,6 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-
 from ansible_collections.gpu_node.tuning.plugins.module_utils.python_literal import python_literal
 
 

@@ -21,7 +21,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Show what is in effect
+- name: Show the read-back of several nodes as a table
   ansible.builtin.debug:
     msg: "{{ {inventory_hostname: nccl_env_result} | gpu_node.tuning.read_back_table }}"
 """
@@ -33,21 +33,10 @@ _value:
   elements: str
 """
 
-from collections.abc import Mapping
-
-from ansible.errors import AnsibleFilterError
-
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back_table import table
-
-
-def read_back_table(results):
-    if not isinstance(results, Mapping):
-        raise AnsibleFilterError(
-            f"read_back_table: {type(results).__name__}; legal: a dictionary, node name to result."
-        )
-    return table(results)
+from ansible_collections.gpu_node.tuning.plugins.plugin_utils.results_by_node import checked
 
 
 class FilterModule:
     def filters(self):
-        return {"read_back_table": read_back_table}
+        return {"read_back_table": checked("read_back_table", table)}

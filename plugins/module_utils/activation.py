@@ -26,7 +26,7 @@ class Activation(NamedTuple):
     after: list
     read_back: Optional[ReadBack]
     remarks: list
-    interpreters: list
+    readers: list
     paths: list
 
 
@@ -49,14 +49,16 @@ def activate(state: StateDirectory, wanted: str, lock_timeout: float, probe_time
         elif not changed:
             result, notes = _read_back(manifest, after, probe_timeout)
         paths = [target.path for target in wanted_states]
-        return Activation(number, changed, before, after, result, notes, _interpreters(state), paths)
+        return Activation(number, changed, before, after, result, notes, _readers(state), paths)
 
 
 def choose(state: StateDirectory, wanted: str) -> int:
     """The number that ``wanted`` means on this node. Raises TuningError with the legal values."""
     numbers = state.numbers()
     if not numbers:
-        raise TuningError(f"generation {wanted!r}: {state.path} holds no generation; this node was never tuned. Nothing was changed.")
+        raise TuningError(
+            f"generation {wanted!r}: {state.path} holds no generation; this node was never tuned. Nothing was changed."
+        )
     if wanted == KNOWN_GOOD:
         number = state.newest_known_good()
         if number is None:
@@ -145,15 +147,18 @@ def _found(path: str) -> FileState:
         return FileState(path, path, None, None, None, None, None)
 
 
-def _interpreters(state: StateDirectory) -> list:
-    """Every interpreter that a generation names; processes of these may still run with old values."""
-    names = set()
+def _readers(state: StateDirectory) -> list:
+    """(interpreter, directory or None) of everything that a generation names, see stale_processes."""
+    readers = set()
     for number in state.numbers():
         try:
-            names.add(state.manifest(number).get("interpreter", {}).get("executable"))
+            manifest = state.manifest(number)
         except TuningError:
             continue  # a damaged generation that is not asked for does no harm here
-    return sorted(name for name in names if name)
+        if manifest.get("interpreter"):
+            directory = manifest["service"]["dir"] if manifest["scope"] == "service" else None
+            readers.add((manifest["interpreter"]["executable"], directory))
+    return sorted(readers, key=str)
 
 
 def _listed(numbers: list) -> str:

@@ -5,39 +5,31 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpu_node.tuning.plugins.module_utils.text_table import UNKNOWN, shown, text_table
+
 HEAD = ("node", "variable", "declared", "effective", "state", "from")
-UNKNOWN = "-"
 
 
 def table(results: dict) -> list:
-    """Lines of text. ``results``: node name to the result of the module sitecustomize (its keys changed, path, read_back)."""
-    rows = [HEAD]
-    for node, result in results.items():
-        rows.extend(_rows(node, result))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
-    return lines[:1] + ["  ".join("=" * width for width in widths)] + lines[1:]
+    """Lines of text. ``results``: node name to the result of the module sitecustomize (keys changed, path, read_back)."""
+    return text_table(HEAD, [row for node, result in results.items() for row in _rows(node, result)])
 
 
 def _rows(node: str, result: dict) -> list:
     if "read_back" not in result:
         words = "check mode: would change" if result.get("changed") else "not read back"
-        return [(node, UNKNOWN, UNKNOWN, UNKNOWN, words, str(result.get("path", UNKNOWN)))]
+        return [(node, UNKNOWN, UNKNOWN, UNKNOWN, words, shown(result.get("path")))]
     variables = result["read_back"]["variables"]
     if not variables:
-        return [(node, UNKNOWN, UNKNOWN, UNKNOWN, "nothing declared", str(result.get("path", UNKNOWN)))]
+        return [(node, UNKNOWN, UNKNOWN, UNKNOWN, "nothing declared", shown(result.get("path")))]
     return [
         (
             node,
             variable["name"],
-            _shown(variable["declared"]),
-            _shown(variable["interpreter"]),
+            shown(variable["declared"]),
+            shown(variable["interpreter"]),
             variable["state"],
-            variable["origin"],
+            shown(variable["origin"]),
         )
         for variable in variables
     ]
-
-
-def _shown(value) -> str:
-    return UNKNOWN if value is None else str(value)

@@ -12,20 +12,24 @@ from typing import Optional
 LONGEST_COMMAND = 200  # characters shown of a command line
 
 
-def stale_processes(executables: list, changed_at: float, proc: str = "/proc") -> list:
-    """Processes of the interpreters ``executables`` (paths) that started before ``changed_at`` (seconds since 1970).
+def stale_processes(readers: list, changed_at: float, proc: str = "/proc") -> list:
+    """Processes that read one of our files at a start before ``changed_at`` (seconds since 1970).
 
-    Each is {pid, started (UTC, ISO 8601), command, unit (systemd's name, None outside a service)}. This process and its
+    ``readers``: (path of an interpreter, directory that PYTHONPATH of the process must name or None) for every file of ours.
+    Each process is {pid, started (UTC, ISO 8601), command, unit (systemd's name, None outside a service)}. This process and its
     ancestors are left out: they end with the play. A process that cannot be looked at is not ours to judge and is left out too.
     """
-    binaries = {os.path.realpath(executable) for executable in executables}
+    directories = {}
+    for executable, directory in readers:
+        directories.setdefault(os.path.realpath(executable), set()).add(directory)
     boot, ours = _boot_time(proc), _ancestors(proc)
     found = []
     for name in sorted((entry for entry in os.listdir(proc) if entry.isdigit()), key=int):
         if int(name) in ours:
             continue
         try:
-            if os.path.realpath(os.path.join(proc, name, "exe")) not in binaries:
+            wanted = directories.get(os.path.realpath(os.path.join(proc, name, "exe")))
+            if not wanted or not _reads_one_of(proc, name, wanted):
                 continue
             started = boot + _start_ticks(proc, name) / os.sysconf("SC_CLK_TCK")
             if started < changed_at:
@@ -33,6 +37,16 @@ def stale_processes(executables: list, changed_at: float, proc: str = "/proc") -
         except (OSError, ValueError, IndexError):
             continue  # it has ended meanwhile, or belongs to somebody else
     return found
+
+
+def _reads_one_of(proc: str, name: str, directories: set) -> bool:
+    if None in directories:
+        return True
+    with open(os.path.join(proc, name, "environ"), "rb") as stream:
+        for entry in stream.read().split(b"\0"):
+            if entry.startswith(b"PYTHONPATH="):
+                return any(os.fsencode(directory) in entry[11:].split(b":") for directory in directories)
+    return False
 
 
 def _described(proc: str, name: str, started: float) -> dict:

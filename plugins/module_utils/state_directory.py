@@ -256,7 +256,9 @@ class StateDirectory:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise TuningError(f"{self._at('history.jsonl')}: cannot be written: {error.strerror}. Make room.") from error
+            raise TuningError(
+                f"{self._at('history.jsonl')}: cannot be written: {error.strerror}. Make room."
+            ) from error
 
     def prune(self) -> list:
         """Delete the oldest generations beyond ``keep``. Returns their numbers.

@@ -108,7 +108,6 @@ import os
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.gpu_node.tuning.plugins.module_utils.activation import Activation, activate
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import file_diff
@@ -131,7 +130,7 @@ def result_of(outcome: Activation) -> dict:
         "files": [state.path for state in outcome.after],
         "read_back": outcome.read_back.as_dict() if outcome.read_back else None,
         "diff": [file_diff(before, after.content) for before, after in zip(outcome.before, outcome.after)],
-        "stale_processes": stale_processes(outcome.interpreters, changed_at(outcome)),
+        "stale_processes": stale_processes(outcome.readers, changed_at(outcome)),
     }
 
 

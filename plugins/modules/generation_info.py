@@ -73,7 +73,6 @@ problems:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_list import generation_list
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 

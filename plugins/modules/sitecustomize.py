@@ -64,6 +64,11 @@ options:
     description: Status of that profile, for the record.
     type: str
     choices: [known_good, experimental, dead_end]
+  evidence:
+    description: Measured figures that the profile carries, for the record.
+    type: list
+    elements: dict
+    default: []
   state_dir:
     description: Directory of the generations, the history and the lock.
     type: path
@@ -207,7 +212,6 @@ read_back:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
     INTERPRETER_OPTIONS,
@@ -242,6 +246,7 @@ def wish_of(params: dict) -> Wish:
         takeover=params["takeover"],
         profile=params["profile"],
         profile_status=params["profile_status"],
+        evidence=params["evidence"],
     )
 
 
@@ -275,6 +280,7 @@ def main() -> None:
             takeover={"type": "str", "choices": ["refuse", "replace"], "default": "refuse"},
             profile={"type": "str"},
             profile_status={"type": "str", "choices": ["known_good", "experimental", "dead_end"]},
+            evidence={"type": "list", "elements": "dict", "default": []},
             state_dir={"type": "path", "default": "/var/lib/gpu_node_tuning"},
             lock_timeout={"type": "float", "default": 120},
             keep_generations={"type": "int", "default": 50},
@@ -288,7 +294,7 @@ def main() -> None:
         outcome = tune(
             wish,
             interpreter_of(module.params),
-            StateDirectory(module.params["state_dir"]),
+            StateDirectory(module.params["state_dir"], module.params["applied_by"], module.params["keep_generations"]),
             module.params["lock_timeout"],
             module.check_mode,
         )

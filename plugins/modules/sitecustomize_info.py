@@ -119,7 +119,6 @@ problems:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.inspection import inspect
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
