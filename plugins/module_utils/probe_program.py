@@ -100,7 +100,10 @@ def read_back(request: dict) -> dict:
     }
     if request.get("spawn"):
         import multiprocessing
+        from multiprocessing import resource_tracker
 
+        # The tracker of named semaphores is one more interpreter, and nothing here uses one.
+        resource_tracker.getfd = lambda: os.open(os.devnull, os.O_WRONLY)
         context = multiprocessing.get_context("spawn")
         receiver, sender = context.Pipe(duplex=False)
         child = context.Process(target=exec, args=(SPAWNED, {"conn": sender, "names": names}))
