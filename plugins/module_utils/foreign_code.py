@@ -198,7 +198,11 @@ def _imports_left_without_use(tree: ast.Module, gone: set) -> set:
     used = {node.id for statement in kept for node in ast.walk(statement) if isinstance(node, ast.Name)}
     lines = set()
     for statement in kept:
-        if isinstance(statement, ast.Import) and [alias.name for alias in statement.names] == ["os"] and not _shares_a_line(statement, tree.body):
+        if (
+            isinstance(statement, ast.Import)
+            and [alias.name for alias in statement.names] == ["os"]
+            and not _shares_a_line(statement, tree.body)
+        ):
             bound = statement.names[0].asname or "os"
             needed_by_gone = any(
                 isinstance(node, ast.Name) and node.id == bound
@@ -213,7 +217,11 @@ def _imports_left_without_use(tree: ast.Module, gone: set) -> set:
 
 def _lines_of(tree: ast.Module) -> set:
     """Numbers of the lines that statements stand on; a line of a long string may look like a comment."""
-    return {number for statement in tree.body for number in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)}
+    return {
+        number
+        for statement in tree.body
+        for number in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+    }
 
 
 def _comments_above(lines: list, gone: set, code: set) -> set:

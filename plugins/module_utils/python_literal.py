@@ -20,5 +20,7 @@ def python_literal(value: object) -> str:
             f"{text!r}: contains a surrogate that stands for no byte, which an environment variable cannot hold."
         ) from error
     if held != text:
-        raise ValueError(f"{text!r}: contains surrogates that stand for the bytes of a letter and would come back as that letter; write the letter itself.")
+        raise ValueError(
+            f"{text!r}: contains surrogates that stand for the bytes of a letter and would come back as that letter; write the letter itself."
+        )
     return ascii(text)

@@ -35,6 +35,8 @@ class StateDirectory:
     """``path``: the directory, made when something is first written. Its methods raise TuningError when it cannot be used."""
 
     def __init__(self, path: str):
+        if not os.path.isabs(path):
+            raise TuningError(f"state_dir {path!r}: legal: an absolute path.")
         self.path = path
 
     @contextlib.contextmanager
@@ -44,6 +46,7 @@ class StateDirectory:
         A run that recorded nothing leaves nothing: what it made for the lock goes again.
         """
         made = []
+        had_lock = os.path.lexists(self._at("lock"))
         try:
             descriptor = self._open_lock(timeout, made)
         except TuningError:
@@ -52,9 +55,14 @@ class StateDirectory:
         try:
             yield
         finally:
-            if made and self._numbers() == [] and not os.path.exists(self._at("history.jsonl")):
-                shutil.rmtree(self.path, ignore_errors=True)  # a run that waits may put its lock there at this moment
-                remove_directories(made[:-1])
+            if self._numbers() == [] and not os.path.exists(self._at("history.jsonl")):
+                if made:
+                    shutil.rmtree(
+                        self.path, ignore_errors=True
+                    )  # a run that waits may put its lock there at this moment
+                    remove_directories(made[:-1])
+                elif not had_lock:
+                    os.unlink(self._at("lock"))
             os.close(descriptor)
 
     @contextlib.contextmanager
@@ -215,7 +223,11 @@ class StateDirectory:
         for directory in missing:
             try:
                 os.mkdir(directory, 0o700)
-            except FileExistsError:
+            except FileExistsError as error:
+                if os.path.lexists(directory) and not os.path.isdir(directory):
+                    raise TuningError(
+                        f"state_dir {directory}: not a directory. Move it away, or set nccl_env_state_dir."
+                    ) from error
                 continue  # a second run made it at the same moment
             except OSError as error:
                 remove_directories(made)
