@@ -24,7 +24,7 @@ unexport PYTHONPATH PYTHONHOME
 
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --no-input --disable-pip-version-check --no-deps
 
-.PHONY: help setup demo test lint unit bench requirements clean
+.PHONY: help setup demo test lint unit format bench changelog requirements clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -43,8 +43,15 @@ lint: $(CACHE)/tmp ## run the fast checks: linters and conformance
 unit: $(CACHE)/tmp ## run the unit tests
 	@$(PYTHON) tests/run_checks.py --group unit
 
-bench: $(VENV)/.test-stamp ## compare steady-state tune.yml with a plain playbook, and measure start-up cost
+format: $(VENV)/.test-stamp ## sort imports and format the Python files
+	@$(BIN)/ruff check --fix --exit-zero --quiet .
+	@$(BIN)/ruff format .
+
+bench: setup ## compare steady-state tune.yml with a plain playbook, and measure start-up cost
 	@$(BIN)/python tests/bench/run.py
+
+changelog: $(VENV)/.test-stamp ## put the fragments, and new plugins, into the version that galaxy.yml names
+	@PATH="$(ROOT)/$(BIN):$$PATH" antsibull-changelog release --update-existing --reload-plugins
 
 requirements: $(VENV)/.demo-stamp ## resolve requirements/*.in anew into the pinned *.txt
 	@$(PIP_INSTALL) uv

@@ -23,13 +23,13 @@ SHOW = "import json, os; print(json.dumps({k: v for k, v in os.environ.items() i
 
 # The parent takes its variables away: the child has them only if it imported the file itself.
 SHOW_SPAWNED = """
-import multiprocessing, os
+import multiprocessing, os, sys
 for name in [name for name in os.environ if name.startswith("NCCL_")]:
     del os.environ[name]
-with multiprocessing.get_context("spawn").Pool(1) as pool:
-    pool.apply(exec, ({show!r},))
-    pool.close()
-    pool.join()
+child = multiprocessing.get_context("spawn").Process(target=exec, args=({show!r},))
+child.start()
+child.join()
+sys.exit(child.exitcode)
 """.format(show=SHOW)
 
 

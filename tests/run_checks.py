@@ -81,8 +81,13 @@ def table() -> list[Check]:
     """Every check. The fast ones come first, so that a mistake shows within seconds."""
     checks = [
         Check("yamllint", script("yamllint_files"), "lint", figure=r"(\d+ files)"),
-        Check("ruff", tool("ruff", "check", "."), "lint"),
-        Check("ruff-format", tool("ruff", "format", "--check", "."), "lint", figure=r"(\d+ files?) already"),
+        Check("ruff", tool("ruff", "check", "--output-format=concise", "."), "lint"),
+        Check(
+            "ruff-format",
+            tool("ruff", "format", "--check", "--output-format=concise", "."),
+            "lint",
+            figure=r"(\d+ files?) already",
+        ),
         Check("shellcheck", script("shell_scripts"), "lint", figure=r"(\d+ scripts)", programs=("shellcheck",)),
         Check("layout", script("layout"), "lint", figure=r"(\d+ rules)"),
         Check("argument-specs", script("defaults_match_specs"), "lint", figure=r"(\d+ roles, \d+ variables)"),
@@ -106,7 +111,15 @@ def table() -> list[Check]:
         Check(
             "readme", script("readme_commands"), "run", figure=r"(\d+ commands)", programs=("git", "make"), timeout=900
         ),
-        Check("controllers", script("controllers"), "run", figure=r"(core \S+ on \S+)", timeout=1200),
+        Check(
+            "controllers",
+            script("controllers"),
+            "run",
+            figure=r"(core \S+ on \S+)",
+            programs=CONTAINERS,
+            root=True,
+            timeout=1200,
+        ),
     ]
     for scenario in sorted((ROOT / "molecule").glob("*/molecule.yml")):
         name = scenario.parent.name

@@ -53,8 +53,11 @@ class ActionModule(ActionBase):
         templar = self._templar.copy_with_new_env(
             searchpath=[os.path.dirname(path)], available_variables=dict(task_vars, sitecustomize=seen)
         )
-        text = trust_as_template(self._loader.get_text_file_contents(path))
-        return (
-            templar.template(text, escape_backslashes=False, overrides={"trim_blocks": True, "lstrip_blocks": True})
-            or ""
-        )
+        try:
+            text = trust_as_template(self._loader.get_text_file_contents(path))
+            options = {"trim_blocks": True, "lstrip_blocks": True}
+            rendered = templar.template(text, escape_backslashes=False, overrides=options) or ""
+            rendered.encode("utf-8")
+        except (AnsibleError, UnicodeError) as error:
+            raise AnsibleActionFail(f"src {path}: the template cannot be rendered: {error}") from None
+        return rendered

@@ -37,10 +37,11 @@ def enter_site() -> None:
 def resolve(request: dict) -> dict:
     """Where this interpreter would import sitecustomize from, and what else on the path has that name."""
     import importlib.util
-    import sysconfig
     from importlib.machinery import PathFinder
 
     enter_site()
+    import sysconfig  # not before: it keeps the prefix that it finds when it is imported, and -S has not entered the virtual environment
+
     spec = PathFinder.find_spec("sitecustomize", sys.path)
     winner = spec.origin if spec and spec.origin else None
     candidates = []

@@ -79,7 +79,7 @@ def look(path: str) -> FileState:
             raise TuningError(
                 f"{path}: a loop of symbolic links. Remove the link, or put the package's own back."
             ) from error
-        raise TuningError(f"{path}: cannot be looked at: {error.strerror}.") from error
+        raise TuningError(f"{path}: cannot be looked at: {error.strerror}. {_advice(error.errno)}") from error
     if not stat.S_ISREG(found.st_mode):
         kind = "a directory" if stat.S_ISDIR(found.st_mode) else "not a plain file"
         raise TuningError(f"{path}: {kind}. Legal: a plain file, a symbolic link to one, or nothing. Move it away.")
@@ -156,21 +156,25 @@ def restore(state: FileState) -> None:
     write(state, state.content)
 
 
-def settle(state: FileState) -> None:
-    """After a change: make the rename survive a power loss, and let no interpreter run a compiled copy of the old bytes."""
+def settle(state: FileState, cached: Optional[str] = None) -> None:
+    """After a change: make the rename survive a power loss, and let no interpreter run a compiled copy of the old bytes.
+
+    ``cached``: the compiled copy that the interpreter names, which is elsewhere when PYTHONPYCACHEPREFIX is set.
+    """
     try:
-        sync_directory(os.path.dirname(state.target))
+        for directory in {os.path.dirname(state.target), os.path.dirname(state.path)}:
+            sync_directory(directory)
     except OSError as error:
         raise TuningError(
             f"{state.target}: its directory cannot be written to the disk: {error.strerror}. {_advice(error.errno)}"
         ) from error
-    drop_bytecode(state)
+    drop_bytecode(state, cached)
 
 
-def drop_bytecode(state: FileState) -> None:
+def drop_bytecode(state: FileState, cached: Optional[str] = None) -> None:
     """Delete compiled copies: a rewrite of the same size within the same second would otherwise run the old one."""
-    for source in {state.path, state.target}:
-        cache = os.path.join(os.path.dirname(source), "__pycache__")
+    caches = {os.path.join(os.path.dirname(source), "__pycache__") for source in (state.path, state.target)}
+    for cache in caches | ({os.path.dirname(cached)} if cached else set()):
         for compiled in glob.glob(os.path.join(glob.escape(cache), "sitecustomize.*.pyc")):
             try:
                 os.unlink(compiled)
@@ -184,7 +188,12 @@ def sweep(state: FileState) -> None:
     """Delete temporary files that an interrupted run left beside the file."""
     directory, name = os.path.split(state.target)
     for leftover in glob.glob(os.path.join(glob.escape(directory), name + TEMPORARY + "*")):
-        os.unlink(leftover)
+        try:
+            os.unlink(leftover)
+        except OSError as error:
+            raise TuningError(
+                f"{leftover}: left by an interrupted run, cannot be removed: {error.strerror}. {_advice(error.errno)}"
+            ) from error
 
 
 def sync_directory(directory: str) -> None:
@@ -256,7 +265,7 @@ def _extended_attributes(path: str) -> list:
     try:
         return os.listxattr(path)
     except OSError as error:
-        if error.errno in (errno.ENOTSUP, errno.ENOSYS, errno.ENOENT):
+        if error.errno in (errno.ENOTSUP, errno.ENOSYS, errno.ENOENT):  # ENOENT: a removed file is being put back
             return []
         raise
 

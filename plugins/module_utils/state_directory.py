@@ -50,6 +50,8 @@ class StateDirectory:
     """
 
     def __init__(self, path: str, by: Optional[str] = None, keep: int = 50):
+        if not os.path.isabs(path):
+            raise TuningError(f"state_dir {path!r}: legal: an absolute path.")
         self.path = path
         self.by = by
         self.keep = keep
@@ -63,6 +65,7 @@ class StateDirectory:
         A run that recorded nothing leaves nothing: what it made for the lock goes again.
         """
         made = []
+        had_lock = os.path.lexists(self._at("lock"))
         try:
             descriptor = node_lock.acquire(self._at("lock"), timeout, lambda: made.extend(self._make(self.path)))
         except TuningError:
@@ -72,9 +75,8 @@ class StateDirectory:
             self._sweep()
             yield
         finally:
-            if made and not self.numbers() and not os.path.exists(self._at("history.jsonl")):
-                shutil.rmtree(self.path, ignore_errors=True)  # a run that waits may put its lock there at this moment
-                remove_directories(made[:-1])
+            if not self.numbers() and not os.path.exists(self._at("history.jsonl")):
+                self._leave_nothing(made, had_lock)
             os.close(descriptor)
 
     @contextlib.contextmanager
@@ -296,6 +298,13 @@ class StateDirectory:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._at(name))
 
+    def _leave_nothing(self, made: list, had_lock: bool) -> None:
+        if made:
+            shutil.rmtree(self.path, ignore_errors=True)  # a run that waits may put its lock there at this moment
+            remove_directories(made[:-1])
+        elif not had_lock:
+            os.unlink(self._at("lock"))
+
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _write_generation(self, number: int, changes: list, facts: dict) -> None:
@@ -433,7 +442,11 @@ class StateDirectory:
         for directory in missing:
             try:
                 os.mkdir(directory, 0o700)
-            except FileExistsError:
+            except FileExistsError as error:
+                if os.path.lexists(directory) and not os.path.isdir(directory):
+                    raise TuningError(
+                        f"state_dir {directory}: not a directory. Move it away, or set nccl_env_state_dir."
+                    ) from error
                 continue  # a second run made it at the same moment
             except OSError as error:
                 remove_directories(made)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import sitecustomize_file, state_directory
@@ -83,21 +84,22 @@ def _apply(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_direct
             state.clear()
         raise
     try:
-        sitecustomize_file.settle(plan.state)
+        _settle(plan)
         result = _judged_read_back(wish, interpreter, plan, after_write=True)
         after = sitecustomize_file.look(plan.state.path)
         facts = _facts(wish, interpreter, plan, result, state_directory.APPLIED, None)
         generation = state.record([state_directory.Change(plan.state, after, made)], facts)
     except BaseException as error:
         _restore(plan, made, error)
-        state.note(
-            {
-                "profile": wish.profile,
-                "profile_status": wish.profile_status,
-                "outcome": state_directory.FAILED,
-                "reason": str(error),
-            }
-        )
+        with contextlib.suppress(TuningError):  # a full disk may be the failure itself, and that is what must be told
+            state.note(
+                {
+                    "profile": wish.profile,
+                    "profile_status": wish.profile_status,
+                    "outcome": state_directory.FAILED,
+                    "reason": str(error),
+                }
+            )
         raise
     if plan.content is None:
         sitecustomize_file.remove_directories(state.made_directories(plan.state.path))
@@ -112,15 +114,20 @@ def _put(state: FileState, content: Optional[bytes]) -> list:
     return sitecustomize_file.write(state, content)
 
 
+def _settle(plan: Plan) -> None:
+    is_ours = plan.resolution["origin"] == plan.state.path
+    sitecustomize_file.settle(plan.state, plan.resolution["cached"] if is_ours else None)
+
+
 def _restore(plan: Plan, made: list, cause: BaseException) -> None:
     """Put the old bytes back, absence included."""
     try:
         if plan.state.exists:
             sitecustomize_file.write(plan.state, plan.state.content)
-            sitecustomize_file.settle(plan.state)
+            _settle(plan)
         else:
             sitecustomize_file.remove(plan.state)
-            sitecustomize_file.settle(plan.state)
+            _settle(plan)
             sitecustomize_file.remove_directories(made)
     except TuningError as error:
         raise TuningError(

@@ -70,13 +70,19 @@ def environment(record: Path) -> dict[str, str]:
 
 
 def run_once(name: str, *, steady: bool) -> dict:
-    """One run: wall (s), cpu (s, all processes, user and system), tasks, modules, commands (each summed over the nodes)."""
+    """One run: wall (s), cpu (s, all processes, user and system), tasks, modules (by name), commands; counts are sums over the nodes."""
     record, log = SCRATCH / f"{name}.json", SCRATCH / f"{name}.log"
     record.unlink(missing_ok=True)
     before, started = os.times(), time.perf_counter()
     with log.open("w") as stream:
         done = subprocess.run(
-            command(PLAYBOOKS[name]), cwd=ROOT, env=environment(record), check=False, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
+            command(PLAYBOOKS[name]),
+            cwd=ROOT,
+            env=environment(record),
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
         )
     wall, after = time.perf_counter() - started, os.times()
     if done.returncode != 0:
@@ -93,7 +99,6 @@ def measure(rounds: int) -> dict:
     make_nodes()
     for name in PLAYBOOKS:
         run_once(name, steady=False)
-        run_once(name, steady=True)
     runs: dict[str, list[dict]] = {name: [] for name in PLAYBOOKS}
     for _ in range(rounds):
         for name, done in runs.items():
@@ -104,4 +109,6 @@ def measure(rounds: int) -> dict:
 def summary(runs: list[dict]) -> dict:
     result = {key: [round(run[key], 2) for run in runs] for key in ("wall", "cpu")}
     result |= {f"{key}_median": statistics.median(values) for key, values in list(result.items())}
-    return result | {f"{key}_per_node": round(runs[-1][key] / NODES, 2) for key in ("tasks", "modules", "commands")}
+    result |= {f"{key}_per_node": round(runs[-1][key] / NODES, 2) for key in ("tasks", "commands")}
+    result["modules"] = {name: count / NODES for name, count in sorted(runs[-1]["modules"].items())}
+    return result | {"modules_per_node": sum(result["modules"].values())}

@@ -20,7 +20,7 @@ smartquotes = False
 
 
 # Labels of Ansible's own pages that antsibull-docs refers to.
-ELSEWHERE = {"ansible_configuration_settings", "common_return_values"}
+ELSEWHERE = {"action_plugins", "ansible_configuration_settings", "common_return_values"}
 
 
 def outside(app, env, node, contnode):

@@ -23,11 +23,11 @@ def fleet(tmp_path):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Keep the rows of one group on one worker: `test_x[group-row]`."""
+    """Keep all tests of one group on one worker: `test_x[group-row]`."""
     from xdist.scheduler import LoadScopeScheduling
 
     class Groups(LoadScopeScheduling):
         def _split_scope(self, nodeid):
-            return nodeid.split("-", 1)[0] if "[" in nodeid else nodeid
+            return nodeid.rsplit("[", 1)[1].split("-", 1)[0] if "[" in nodeid else nodeid
 
     return Groups(config, log)

@@ -223,9 +223,12 @@ class Fleet:
         self.nodes[name] = Node(name, root, scratch, settings | host_vars)
         return self.nodes[name]
 
+    def log_of_modules(self, node: Node) -> Path:
+        return self.folder / "log" / f"executions-{node.name}"
+
     def start_of_modules(self, node: Node) -> list:
         """When each module execution began, in seconds since the epoch."""
-        log = self.folder / "log" / f"executions-{node.name}"
+        log = self.log_of_modules(node)
         return [float(line) for line in log.read_text().split()] if log.exists() else []
 
     def write_inventory(self, group: str = "gpu_nodes") -> Path:

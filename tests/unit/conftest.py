@@ -19,3 +19,17 @@ if (COLLECTIONS / "gpu_node" / "tuning").is_dir():
     package = types.ModuleType("ansible_collections")
     package.__path__ = [str(COLLECTIONS), *(spec.submodule_search_locations if spec else ())]
     sys.modules["ansible_collections"] = package
+
+
+def pytest_report_header():
+    from .interpreters import summary
+
+    return summary()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Once more at the end, also in a quiet run: what was covered must not be guessed."""
+    from .interpreters import summary
+
+    for line in summary():
+        terminalreporter.write_line(line)

@@ -14,6 +14,8 @@ import os
 from ansible.plugins.action import ActionBase
 from ansible.plugins.callback import CallbackBase
 
+COMMAND = "(command)"
+
 DOCUMENTATION = """
 name: bench_record
 type: aggregate
@@ -22,16 +24,17 @@ description: See the docstring.
 """
 
 
-def log_calls(cls, method, kind, path):
-    original = getattr(cls, method)
+def log_calls(method, path, word):
+    """Make every call of ``ActionBase.method`` add a line to the file ``path``: what ``word`` gives for its keyword arguments."""
+    original = getattr(ActionBase, method)
 
     def wrapper(self, *args, **kwargs):
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        os.write(descriptor, f"{kind}\n".encode())
+        os.write(descriptor, f"{word(self, kwargs)}\n".encode())
         os.close(descriptor)
         return original(self, *args, **kwargs)
 
-    setattr(cls, method, wrapper)
+    setattr(ActionBase, method, wrapper)
 
 
 class CallbackModule(CallbackBase):
@@ -44,15 +47,15 @@ class CallbackModule(CallbackBase):
         super().__init__(*args, **kwargs)
         self.path = os.environ["BENCH_RECORD"]
         self.log = self.path + ".log"
-        log_calls(ActionBase, "_execute_module", "modules", self.log)
-        log_calls(ActionBase, "_low_level_execute_command", "commands", self.log)
+        log_calls("_execute_module", self.log, lambda action, given: given.get("module_name") or action._task.action)
+        log_calls("_low_level_execute_command", self.log, lambda action, given: COMMAND)
 
     def v2_playbook_on_stats(self, stats):
         with open(self.log, encoding="ascii") as stream:
-            record = dict(collections.Counter(stream.read().split()))
-        record["tasks"] = sum(stats.ok.values())
+            modules = collections.Counter(stream.read().split())
+        os.unlink(self.log)
+        record = {"tasks": sum(stats.ok.values()), "commands": modules.pop(COMMAND, 0), "modules": modules}
         for outcome in ("changed", "failures", "dark"):
             record[outcome] = sum(getattr(stats, outcome).values())
-        os.unlink(self.log)
         with open(self.path, "w", encoding="ascii") as stream:
             json.dump(record, stream)
