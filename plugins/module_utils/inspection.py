@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import os
-from typing import Optional
+import subprocess
+from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     foreign_code,
     managed_block,
+    nccl_log,
+    origins,
     sitecustomize_file,
     state_directory,
 )
@@ -18,6 +21,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import Tuni
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import shadowed_by
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import (
+    ReadBack,
     faults,
     read_back,
     remarks,
@@ -25,30 +29,49 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import (
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState
 
+UNIT_PROPERTIES = ("Environment", "EnvironmentFiles", "FragmentPath", "DropInPaths", "User", "NeedDaemonReload")
 
-def inspect(
-    interpreter: Interpreter, scope: str, service_dir: Optional[str], declared: Optional[dict], precedence: str
-) -> dict:
-    """Everything that module sitecustomize_info returns. Never raises TuningError: what cannot be found out is in ``problems``.
 
-    ``declared``: name to value; None to ask for the variables that the file on disk sets.
-    """
-    answer = {"path": None, "file": None, "shadowed": [], "read_back": None, "drift": None, "problems": []}
+class Question(NamedTuple):
+    """What is asked. ``declared``: name to value, None to ask for what the file on disk sets; ``unit`` and ``log`` may be None."""
+
+    scope: str
+    service_dir: Optional[str]
+    declared: Optional[dict]
+    precedence: str
+    unit: Optional[str]
+    log: Optional[str]
+
+
+def inspect(interpreter: Interpreter, question: Question) -> dict:
+    """Everything that module sitecustomize_info returns. Never raises TuningError: what cannot be found out is in ``problems``."""
+    answer = {
+        "path": None,
+        "file": None,
+        "shadowed": [],
+        "read_back": None,
+        "library": None,
+        "origins": {"variables": {}, "sitecustomize": [], "remarks": []},
+        "drift": None,
+        "problems": [],
+    }
     try:
         resolution = interpreter.resolve()
-        path = (
-            os.path.join(service_dir, "sitecustomize.py")
-            if scope == "service"
-            else sitecustomize_file.locate(resolution)
-        )
+        if question.scope == "service":
+            path = os.path.join(question.service_dir, "sitecustomize.py")
+        else:
+            path = sitecustomize_file.locate(resolution)
         answer.update(path=path, shadowed=shadowed_by(path, resolution))
         found = sitecustomize_file.look(path)
         answer["file"] = describe(found)
-        values = {name: value for name, (value, _line) in values_in_block(found.content, path).items()}
-        result = read_back(interpreter, resolution, path, found.content, values if declared is None else declared)
+        values = answer["file"]["variables"]
+        declared = values if question.declared is None else question.declared
+        result = read_back(interpreter, resolution, path, found.content, declared)
         answer["read_back"] = result.as_dict()
-        answer["drift"] = faults(result, precedence)
-        answer["problems"] = remarks(result)
+        answer["drift"] = faults(result, question.precedence)
+        answer["problems"] += remarks(result)
+        _add_origins(answer, interpreter, question, resolution, values)
+        _add_library(answer, question, result)
     except TuningError as error:
         answer["problems"].append(str(error))
     return answer
@@ -72,3 +95,55 @@ def describe(found: FileState) -> dict:
             for entry in (foreign_code.find_assignments(parts.masked, found.path) if parts.foreign.strip() else [])
         ],
     }
+
+
+def _add_origins(answer: dict, interpreter: Interpreter, question: Question, resolution: dict, managed: dict) -> None:
+    """Name the most likely origin of every value that is not ours, and list all other places that give one."""
+    service = origins.Service(
+        show=_show(question.unit),
+        environment=interpreter.service.environment,
+        account_home=interpreter.home,
+    )
+    python = origins.Python(
+        tuple(resolution["path"]), tuple(resolution["candidates"]), resolution["version"], answer["path"], managed
+    )
+    found = origins.find_origins(service, python)
+    answer["origins"] = found.as_dict()
+    answer["problems"] += found.remarks
+    for variable in answer["read_back"]["variables"]:
+        if variable["state"] in ("overridden", "shadowed") and variable["interpreter"] is not None:
+            variable["origin"] = origins.explain(variable["name"], variable["interpreter"], found)[0]
+
+
+def _add_library(answer: dict, question: Question, result: ReadBack) -> None:
+    """Layer 3: a value that NCCL says it read, other than the declared one, is drift too."""
+    if not question.log:
+        return
+    answer["library"] = said = nccl_log.values_in_log(question.log)
+    for variable in result.variables:
+        for value in said.get(variable.name, []):
+            if variable.declared is not None and value != variable.declared:
+                answer["drift"].append(
+                    f"{variable.name}: declared {variable.declared!r}, but NCCL says in {question.log} that it read {value!r}"
+                )
+
+
+def _show(unit: Optional[str]) -> Optional[str]:
+    """What systemd says of the unit; None without one. Raises TuningError where it knows none of that name."""
+    if not unit:
+        return None
+    properties = [option for name in (*UNIT_PROPERTIES, "LoadState") for option in ("-p", name)]
+    try:
+        ran = subprocess.run(
+            ["systemctl", "show", *properties, "--", unit], check=False, capture_output=True, text=True, timeout=20
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TuningError(
+            f"unit {unit!r}: systemctl cannot be asked: {error}. Leave nccl_env_unit out, or run where systemd is."
+        ) from error
+    if ran.returncode != 0 or "LoadState=loaded" not in ran.stdout:
+        why = (ran.stderr or ran.stdout).strip().splitlines()
+        raise TuningError(
+            f"unit {unit!r}: systemd has not loaded such a unit ({why[0] if why else 'no answer'}). Legal: the engine's unit."
+        )
+    return ran.stdout

@@ -37,6 +37,11 @@ class Interpreter:
         self.service = service
         self.timeout = timeout
 
+    @property
+    def home(self) -> str:
+        """Home directory in the passwd entry of the service's user. Raises TuningError for an unknown user."""
+        return self._account().pw_dir
+
     def resolve(self) -> dict:
         """See probe_program.resolve. Nothing of sitecustomize is run."""
         return self._ask({"ask": "resolve"}, ["-S", "-B"])

@@ -224,7 +224,7 @@ def _make_directories(directory: str) -> list:
     for path in missing:
         try:
             os.mkdir(path)
-            os.chmod(path, 0o755)  # whatever the umask: the service's user must get in
+            os.chmod(path, 0o755)  # noqa: S103 - whatever the umask: the service's user must get in
         except OSError as error:
             remove_directories(made)
             raise TuningError(

@@ -27,6 +27,13 @@ options:
     type: str
     choices: [respect, force]
     default: respect
+  unit:
+    description: Systemd unit of the engine. Its C(Environment=), C(EnvironmentFile=) and drop-ins are looked at.
+    type: str
+  nccl_log:
+    description:
+      - Log of the running engine, written with C(NCCL_DEBUG=INFO). The values that NCCL says it read are compared too.
+    type: path
 attributes:
   check_mode:
     description: Writes nothing in any mode.
@@ -104,6 +111,16 @@ read_back:
   description: As RV(gpu_node.tuning.sitecustomize#module:read_back); null when the interpreter gave no answer.
   returned: always
   type: dict
+library:
+  description: Variable to the values that NCCL says in O(nccl_log) that it read; null without one.
+  returned: always
+  type: dict
+origins:
+  description:
+    - Every other place on the node that gives a variable a value, strongest first in C(variables) - where, line, value, how, reach, standing.
+    - Files named C(sitecustomize.py) on the path in C(sitecustomize), and C(remarks).
+  returned: always
+  type: dict
 drift:
   description: One sentence for each variable that is not in effect as declared; null when it could not be read back.
   returned: always
@@ -120,7 +137,7 @@ problems:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
-from ansible_collections.gpu_node.tuning.plugins.module_utils.inspection import inspect
+from ansible_collections.gpu_node.tuning.plugins.module_utils.inspection import Question, inspect
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
     INTERPRETER_OPTIONS,
     interpreter_of,
@@ -133,6 +150,8 @@ def main() -> None:
         argument_spec=dict(
             INTERPRETER_OPTIONS,
             env={"type": "dict"},
+            unit={"type": "str"},
+            nccl_log={"type": "path"},
             precedence={"type": "str", "choices": ["respect", "force"], "default": "respect"},
         ),
         required_if=[("scope", "service", ["service_dir"])],
@@ -144,9 +163,10 @@ def main() -> None:
         declared = None if params["env"] is None else text_values("env", params["env"])
     except TuningError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=False, **inspect(interpreter, params["scope"], params["service_dir"], declared, params["precedence"])
+    question = Question(
+        params["scope"], params["service_dir"], declared, params["precedence"], params["unit"], params["nccl_log"]
     )
+    module.exit_json(changed=False, **inspect(interpreter, question))
 
 
 if __name__ == "__main__":
