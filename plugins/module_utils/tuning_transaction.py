@@ -16,7 +16,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     state_directory,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
-from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
+from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import (
     ReadBack,
     faults,
