@@ -48,8 +48,11 @@ def find_assignments(source: bytes, path: str) -> list:
     return found
 
 
-def without_statements(source: bytes, path: str, assignments: list) -> bytes:
-    """``source`` less the top-level statements of ``assignments``, their comments, and an ``import os`` that only they needed."""
+def lines_without(source: bytes, path: str, assignments: list) -> list:
+    """Numbers (from 1) of the lines of ``source`` that stay when the top-level statements of ``assignments`` go.
+
+    With them go their comments, an ``import os`` that only they needed, and blank lines left at the end.
+    """
     lines = source.splitlines(keepends=True)
     gone = set()
     for assignment in assignments:
@@ -57,11 +60,17 @@ def without_statements(source: bytes, path: str, assignments: list) -> bytes:
     tree = _parse(source, path)
     gone.update(_imports_left_without_use(tree, gone))
     gone.update(_comments_above(lines, gone, _lines_of(tree) - gone))
-    kept = [line for number, line in enumerate(lines, start=1) if number not in gone]
+    kept = [number for number in range(1, len(lines) + 1) if number not in gone]
     if gone and max(gone) == len(lines):
-        while kept and not kept[-1].strip():
+        while kept and not lines[kept[-1] - 1].strip():
             kept.pop()
-    return b"".join(kept)
+    return kept
+
+
+def without_statements(source: bytes, path: str, assignments: list) -> bytes:
+    """``source`` less the statements of ``assignments``, see lines_without."""
+    lines = source.splitlines(keepends=True)
+    return b"".join(lines[number - 1] for number in lines_without(source, path, assignments))
 
 
 def _parse(source: bytes, path: str) -> ast.Module:

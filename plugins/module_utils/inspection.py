@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from typing import NamedTuple, Optional
 
@@ -57,10 +56,7 @@ def inspect(interpreter: Interpreter, question: Question) -> dict:
     }
     try:
         resolution = interpreter.resolve()
-        if question.scope == "service":
-            path = os.path.join(question.service_dir, "sitecustomize.py")
-        else:
-            path = sitecustomize_file.locate(resolution)
+        path = sitecustomize_file.path_of_scope(question.scope, question.service_dir, resolution)
         answer.update(path=path, shadowed=shadowed_by(path, resolution))
         found = sitecustomize_file.look(path)
         answer["file"] = describe(found)

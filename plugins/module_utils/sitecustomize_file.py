@@ -41,6 +41,11 @@ class FileState(NamedTuple):
         return self.content is not None
 
 
+def path_of_scope(scope: str, service_dir: Optional[str], resolution: dict) -> str:
+    """The sitecustomize.py of the scope ``service`` (in ``service_dir``) or ``system`` (see locate)."""
+    return os.path.join(service_dir, "sitecustomize.py") if scope == "service" else locate(resolution)
+
+
 def locate(resolution: dict) -> str:
     """The path of the system scope: what the interpreter imports, or where it would look first for one of its own.
 

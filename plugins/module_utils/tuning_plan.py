@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import (
@@ -51,12 +50,12 @@ class Plan(NamedTuple):
 def make_plan(wish: Wish, interpreter: Interpreter, state: state_directory.StateDirectory) -> Plan:
     """Look, decide, and try the candidate in the interpreter; writes nothing. Raises TuningError for everything that must be refused."""
     resolution = interpreter.resolve()
-    path = target_path(wish, resolution)
+    path = sitecustomize_file.path_of_scope(wish.scope, wish.service_dir, resolution)
     found = sitecustomize_file.look(path)
     parts = managed_block.split(found.content or b"", path)
     foreign, taken, notes = _foreign_code_after_takeover(wish, interpreter, parts, path)
     content = _wanted_content(wish, parts, foreign, found, state)
-    values = {name: value for name, (value, _line) in values_in_block(found.content, path).items()}
+    values = _values_before(found)
     notes += _mode_remarks(found) + _state_remarks(state, found, parts)
     plan = Plan(found, content, dict(taken, **values), resolution, notes)
     if plan.changes and wish.body is not None:
@@ -64,10 +63,12 @@ def make_plan(wish: Wish, interpreter: Interpreter, state: state_directory.State
     return plan
 
 
-def target_path(wish: Wish, resolution: dict) -> str:
-    if wish.scope == "service":
-        return os.path.join(wish.service_dir, "sitecustomize.py")
-    return sitecustomize_file.locate(resolution)
+def _values_before(found: FileState) -> dict:
+    """What the managed block sets now; nothing where somebody edited it so that it is no Python, for it is about to be replaced."""
+    try:
+        return {name: value for name, (value, _line) in values_in_block(found.content, found.path).items()}
+    except TuningError:
+        return {}
 
 
 def _foreign_code_after_takeover(wish: Wish, interpreter: Interpreter, parts: managed_block.Split, path: str) -> tuple:
@@ -107,22 +108,16 @@ def _take_over(wish: Wish, parts: managed_block.Split, clashes: list, path: str)
     taken = {found.name: found.value for found in going}
     if parts.body is None:
         return (foreign_code.without_statements(parts.before, path, going), b""), taken, notes
-    height = parts.masked.count(b"\n", 0, len(parts.masked) - len(parts.after))
-    in_before = [found for found in going if found.line <= height]
-    in_after = [
-        found._replace(
-            line=found.line - height, first_line=found.first_line - height, last_line=found.last_line - height
-        )
-        for found in going
-        if found.line > height
-    ]
+    return _around_the_block(parts, foreign_code.lines_without(parts.masked, path, going)), taken, notes
+
+
+def _around_the_block(parts: managed_block.Split, kept: list) -> tuple:
+    """(before, after) the block: of the lines of the masked file, those whose numbers are ``kept``."""
+    before, after = parts.before.splitlines(keepends=True), parts.after.splitlines(keepends=True)
+    offset = len(parts.masked.splitlines()) - len(after)
     return (
-        (
-            foreign_code.without_statements(parts.before, path, in_before),
-            foreign_code.without_statements(parts.after, path, in_after),
-        ),
-        taken,
-        notes,
+        b"".join(before[number - 1] for number in kept if number <= len(before)),
+        b"".join(after[number - offset - 1] for number in kept if number > offset),
     )
 
 
