@@ -78,9 +78,10 @@ def _parse(source: bytes, path: str) -> ast.Module:
         return ast.parse(source, filename=path)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
-        where = f"{path}, line {line}" if line else path
+        where = path if line is None else f"{path}, line {line}"
+        reason = getattr(error, "msg", None) or str(error)
         raise TuningError(
-            f"{where}: not valid Python: {getattr(error, 'msg', None) or error}. Every interpreter that imports this file prints an error "
+            f"{where}: not valid Python: {reason}. Every interpreter that imports this file prints an error "
             f"at start. Repair the file, or put the package's own back, then run again."
         ) from error
 

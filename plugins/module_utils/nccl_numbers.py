@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.wording import Refused, consequence, kind_of
@@ -100,7 +101,7 @@ def _if_switch(variable, number):
 
 def _about_float(variable, value):
     why = "YAML made a float of it, and NCCL reads only the digits before the point or the exponent"
-    if value == value and abs(value) < 2.0**63 and value == int(value):
+    if math.isfinite(value) and abs(value) < 2.0**63 and value == int(value):
         return why, _if_legal(variable, int(value), " (digits only, no point and no exponent)")
     return why, "a whole number, digits only"
 

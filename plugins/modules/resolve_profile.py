@@ -113,7 +113,15 @@ from ansible.module_utils.basic import AnsibleModule
 
 def main() -> None:
     """Only reached where the action plugin is bypassed."""
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "shipped": {"type": "raw", "required": True},
+            "tuning_profiles": {"type": "dict", "default": {}},
+            "overrides": {"type": "dict", "default": {}},
+        },
+        supports_check_mode=True,
+    )
     module.fail_json(msg="resolve_profile runs on the controller, through its action plugin.")
 
 

@@ -48,7 +48,9 @@ from ansible.module_utils.basic import AnsibleModule
 
 def main() -> None:
     """Only reached where the action plugin is bypassed."""
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec={"lines": {"type": "list", "elements": "str", "required": True}}, supports_check_mode=True
+    )
     module.fail_json(msg="show_lines runs on the controller, through its action plugin.")
 
 

@@ -32,7 +32,9 @@ def differences(role: Path) -> tuple[list[str], int]:
     if "main" not in specs:
         return [f"{role.name}: meta/argument_specs.yml has no entry point main"], 0
     options = specs["main"].get("options", {})
-    wrong = []
+    wrong = [
+        line for point, spec in specs.items() if point != "main" for line in strangers(role, point, spec, defaults)
+    ]
     for name in sorted(defaults.keys() | options.keys()):
         if name not in options:
             wrong.append(f"{role.name}: {name} is in defaults/main.yml and not in meta/argument_specs.yml")
@@ -47,6 +49,17 @@ def differences(role: Path) -> tuple[list[str], int]:
                 f"{role.name}: {name}: defaults/main.yml has {shown(given)}, argument_specs.yml has {shown(declared)}"
             )
     return wrong, len(defaults.keys() | options.keys())
+
+
+def strangers(role: Path, point: str, spec: dict, defaults: dict) -> list[str]:
+    """What is wrong with another entry point: an option with a default has the role's default; the others have none."""
+    options = spec.get("options", {})
+    return [
+        f"{role.name}: {name}: defaults/main.yml has {shown(defaults.get(name, NOTHING))}, entry point {point} has "
+        f"{shown(option.get('default', NOTHING))}"
+        for name, option in sorted(options.items())
+        if option.get("default", NOTHING) != defaults.get(name, NOTHING)
+    ]
 
 
 def check() -> None:
