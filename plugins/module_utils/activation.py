@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import sitecustomize_file
@@ -36,16 +37,16 @@ def activate(state: StateDirectory, wanted: str, lock_timeout: float, probe_time
     Raises TuningError where there is no such generation, where it is damaged, or where its read-back fails.
     """
     with state.locked_for_reading(lock_timeout) if check else state.locked(lock_timeout):
+        state.current()  # one that is damaged is refused, also in check mode
         number = choose(state, wanted)
         manifest = state.manifest(number)
         wanted_states = state.states_at(number)
-        found = [_found(target.path) for target in wanted_states]
-        differ = [(now, then) for now, then in zip(found, wanted_states) if now != then]
-        before, after = [now for now, _then in differ], [then for _now, then in differ]
-        changed = bool(differ)
+        found = [sitecustomize_file.look_at_any(target.path) for target in wanted_states]
+        before, after = _that_differ(found, wanted_states)
+        changed = bool(before)
         result, notes = None, []
         if not check:
-            result, notes = _bring_back(state, number, manifest, found, before, after, probe_timeout)
+            result, notes = _bring_back(state, number, manifest, found, wanted_states, probe_timeout)
         elif not changed:
             result, notes = _read_back(manifest, after, probe_timeout)
         paths = [target.path for target in wanted_states]
@@ -68,11 +69,16 @@ def choose(state: StateDirectory, wanted: str) -> int:
             )
         return number
     if wanted == PREVIOUS:
-        number = state.manifest(state.current())["parent"]
+        current = state.current()
+        number = None if current is None else state.manifest(current)["parent"]
         if number is None:
+            why = (
+                "no generation is current"
+                if current is None
+                else f"generation {current} is current, and there is none before it"
+            )
             raise TuningError(
-                f"generation {wanted!r}: generation {state.current()} is current, and there is none before it. "
-                f"Legal: {KNOWN_GOOD}, or one of {_listed(numbers)}. Nothing was changed."
+                f"generation {wanted!r}: {why}. Legal: {KNOWN_GOOD}, or one of {_listed(numbers)}. Nothing was changed."
             )
         wanted = str(number)
     if not wanted.isascii() or not wanted.isdigit() or int(wanted) not in numbers:
@@ -84,24 +90,34 @@ def choose(state: StateDirectory, wanted: str) -> int:
 
 
 def _bring_back(
-    state: StateDirectory, number: int, manifest: dict, found: list, before: list, after: list, probe_timeout: float
+    state: StateDirectory, number: int, manifest: dict, found: list, wanted_states: list, probe_timeout: float
 ) -> tuple:
+    before, after = _that_differ(found, wanted_states)
+    for target in found:
+        sitecustomize_file.sweep(target)
     if before:
         state.keep_found(*found)
+    facts = {key: manifest.get(key) for key in ("profile", "profile_status")}
+    made = []
     try:
         for target in after:
-            sitecustomize_file.restore(target)
+            made += sitecustomize_file.restore(target)
             sitecustomize_file.settle(target)
-            _remove_emptied(state, target)
         result, notes = _read_back(manifest, after, probe_timeout)
+        if before or state.current() != number:
+            _remove_emptied(state, wanted_states)
+            state.make_current(number, dict(facts, outcome=ACTIVATED))
     except BaseException as error:
-        _undo(before, error)
-        state.note({"outcome": FAILED, "profile": manifest.get("profile"), "reason": str(error)})
+        _undo(before, made, error)
+        with contextlib.suppress(TuningError):  # a full disk may be the failure itself, and that is what must be told
+            state.note(dict(facts, outcome=FAILED, reason=str(error)))
         raise
-    if before or state.current() != number:
-        facts = {key: manifest.get(key) for key in ("profile", "profile_status")}
-        state.make_current(number, dict(facts, outcome=ACTIVATED))
     return result, notes
+
+
+def _that_differ(found: list, wanted_states: list) -> tuple:
+    pairs = [(now, then) for now, then in zip(found, wanted_states) if now != then]
+    return [now for now, _then in pairs], [then for _now, then in pairs]
 
 
 def _read_back(manifest: dict, after: list, probe_timeout: float) -> tuple:
@@ -116,14 +132,14 @@ def _read_back(manifest: dict, after: list, probe_timeout: float) -> tuple:
     result = read_back(interpreter, interpreter.resolve(), path, content, declared, writes_bytecode=bool(after))
     wrong = faults(result, manifest["precedence"])
     if wrong:
+        end = "What stood before was put back." if after else "Its bytes stood there already, and nothing was changed."
         raise TuningError(
-            f"generation {manifest['number']}: its bytes are back, but the read-back by {interpreter.executable} failed: {'; '.join(wrong)}. "
-            f"What stood before was put back."
+            f"generation {manifest['number']}: its bytes are back, but the read-back by {interpreter.executable} failed: {'; '.join(wrong)}. {end}"
         )
     return result, remarks(result)
 
 
-def _undo(before: list, cause: BaseException) -> None:
+def _undo(before: list, made: list, cause: BaseException) -> None:
     for target in before:
         try:
             sitecustomize_file.restore(target)
@@ -132,19 +148,13 @@ def _undo(before: list, cause: BaseException) -> None:
             raise TuningError(
                 f"{cause} WHAT STOOD BEFORE COULD NOT BE PUT BACK: {error} Its bytes are in the newest generation."
             ) from error
+    sitecustomize_file.remove_directories(made)
 
 
-def _remove_emptied(state: StateDirectory, target: FileState) -> None:
-    if not target.exists:
-        sitecustomize_file.remove_directories(state.made_directories(target.path))
-
-
-def _found(path: str) -> FileState:
-    """The file as it stands; a dangling link counts as absent, because it is one of the damages that this repairs."""
-    try:
-        return sitecustomize_file.look(path)
-    except sitecustomize_file.DanglingLink:
-        return FileState(path, path, None, None, None, None, None)
+def _remove_emptied(state: StateDirectory, wanted_states: list) -> None:
+    for target in wanted_states:
+        if not target.exists:
+            sitecustomize_file.remove_directories(state.made_directories(target.path))
 
 
 def _readers(state: StateDirectory) -> list:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils.text_table import shown, text_table
+from ansible_collections.gpu_node.tuning.plugins.module_utils.text_table import quoted, shown, text_table
 
 SCHEMA = 1
 HEAD = ("node", "variable", "declared", "on disk", "effective", "NCCL says", "state", "from")
@@ -86,6 +86,8 @@ def _differences(nodes: dict) -> dict:
     for name in names:
         values = {}
         for node, entry in nodes.items():
+            if not entry["variables"]:
+                continue  # it gave no answer, which is not the same as an unset variable
             effective = next((v["interpreter"] for v in entry["variables"] if v["name"] == name), None)
             values.setdefault("" if effective is None else effective, []).append(node)
         if len(values) > 1:
@@ -101,9 +103,9 @@ def _rows(node: str, entry: dict) -> list:
         (
             node,
             variable["name"],
-            shown(variable["declared"]),
-            shown(variable["file"]),
-            shown(variable["interpreter"]),
+            quoted(variable["declared"]),
+            quoted(variable["file"]),
+            quoted(variable["interpreter"]),
             shown(", ".join(variable["library"] or [])),
             variable["state"],
             shown(variable["origin"]),

@@ -32,7 +32,7 @@ def history_table(results: dict) -> list:
             said = "; ".join([_figure(figure) for figure in entry.get("evidence") or []] + [entry.get("reason") or ""])
             keys = ("time", "generation", "outcome", "profile", "profile_status", "by")
             rows.append((node, *(shown(entry.get(key)) for key in keys), shown(said.strip("; "))))
-        rows.extend((node, "-", "-", "damaged", "-", "-", "-", problem) for problem in result["problems"])
+        rows.extend((node, "-", "-", "damaged", "-", "-", "-", shown(problem)) for problem in result["problems"])
     return text_table(HISTORY_HEAD, rows)
 
 
@@ -47,7 +47,7 @@ def history_report(results: dict) -> dict:
 
 def _process(process: dict) -> str:
     unit = f" ({process['unit']})" if process["unit"] else ""
-    return f"{process['pid']}{unit} since {process['started']}: {process['command']}"
+    return f"{process['pid']}{unit} since {process['started']}: {shown(process['command'])}"
 
 
 def _figure(figure: dict) -> str:

@@ -66,10 +66,17 @@ def inspect(interpreter: Interpreter, question: Question) -> dict:
         answer["read_back"] = result.as_dict()
         answer["drift"] = faults(result, question.precedence)
         answer["problems"] += remarks(result)
-        _add_origins(answer, interpreter, question, resolution, values)
-        _add_library(answer, question, result)
     except TuningError as error:
         answer["problems"].append(str(error))
+        return answer
+    for add in (
+        lambda: _add_origins(answer, interpreter, question, resolution, values),
+        lambda: _add_library(answer, question, result),
+    ):
+        try:
+            add()
+        except TuningError as error:
+            answer["problems"].append(str(error))  # one that fails does not hide the other
     return answer
 
 

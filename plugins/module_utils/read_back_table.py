@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils.text_table import UNKNOWN, shown, text_table
+from ansible_collections.gpu_node.tuning.plugins.module_utils.text_table import UNKNOWN, quoted, shown, text_table
 
 HEAD = ("node", "variable", "declared", "effective", "state", "from")
 
@@ -26,8 +26,8 @@ def _rows(node: str, result: dict) -> list:
         (
             node,
             variable["name"],
-            shown(variable["declared"]),
-            shown(variable["interpreter"]),
+            quoted(variable["declared"]),
+            quoted(variable["interpreter"]),
             variable["state"],
             shown(variable["origin"]),
         )

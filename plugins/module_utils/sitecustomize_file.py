@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import glob
 import os
@@ -25,7 +26,7 @@ class DanglingLink(TuningError):
 class FileState(NamedTuple):
     """A file as it was found. ``target`` is ``path`` with every symlink followed; ``link`` the text of the last component's symlink, if it is one.
 
-    ``content`` (bytes), ``mode``, ``uid`` and ``gid`` are None where the file is absent.
+    ``content`` (bytes), ``mode``, ``uid`` and ``gid`` are None where the file is absent. Absent with a ``link``: the link dangles.
     """
 
     path: str
@@ -102,6 +103,14 @@ def look(path: str) -> FileState:
     )
 
 
+def look_at_any(path: str) -> FileState:
+    """As look(), but a dangling link is a state like others."""
+    try:
+        return look(path)
+    except DanglingLink:
+        return FileState(path, os.path.realpath(path), os.readlink(path), None, None, None, None)
+
+
 def write(state: FileState, content: bytes, mode: int = 0o644) -> list:
     """Make ``content`` the bytes of the file that ``state`` shows: atomic, through the symlink, same mode, owner and extended attributes.
 
@@ -142,23 +151,27 @@ def remove(state: FileState) -> None:
         ) from error
 
 
-def restore(state: FileState) -> None:
+def restore(state: FileState) -> list:
     """Make ``state.path`` what ``state`` shows: absent, a plain file, or a symbolic link with that text and the bytes behind it.
 
-    Raises TuningError. What already is as wanted is not touched.
+    Returns the directories that had to be made, outermost first. Raises TuningError. What already is as wanted is not touched.
     """
-    if not state.exists:
-        if os.path.lexists(state.path):
-            remove(state._replace(target=state.path))
-        return
-    now = look(state.path) if os.path.exists(state.path) else None
+    now = look_at_any(state.path)
     if now == state:
-        return
-    if state.link is not None and (now is None or now.link != state.link):
-        _make_link(state)
-    if state.link is None and os.path.islink(state.path):
+        return []
+    made = []
+    if state.link is not None and now.link != state.link:
+        made = _make_link(state)
+    if not state.exists:
+        if state.link is None:
+            if os.path.lexists(state.path):
+                remove(state._replace(target=state.path))
+        elif os.path.lexists(state.target):
+            remove(state)
+        return made
+    if state.link is None and now.link is not None:
         state = state._replace(target=state.path)
-    write(state, state.content)
+    return made + write(state, state.content)
 
 
 def settle(state: FileState, cached: Optional[str] = None) -> None:
@@ -167,7 +180,7 @@ def settle(state: FileState, cached: Optional[str] = None) -> None:
     ``cached``: the compiled copy that the interpreter names, which is elsewhere when PYTHONPYCACHEPREFIX is set.
     """
     try:
-        for directory in {os.path.dirname(state.target), os.path.dirname(state.path)}:
+        for directory in _directories(state):
             sync_directory(directory)
     except OSError as error:
         raise TuningError(
@@ -191,14 +204,14 @@ def drop_bytecode(state: FileState, cached: Optional[str] = None) -> None:
 
 def sweep(state: FileState) -> None:
     """Delete temporary files that an interrupted run left beside the file."""
-    directory, name = os.path.split(state.target)
-    for leftover in glob.glob(os.path.join(glob.escape(directory), name + TEMPORARY + "*")):
-        try:
-            os.unlink(leftover)
-        except OSError as error:
-            raise TuningError(
-                f"{leftover}: left by an interrupted run, cannot be removed: {error.strerror}. {_advice(error.errno)}"
-            ) from error
+    for path in {state.target, state.path}:
+        for leftover in glob.glob(glob.escape(path + TEMPORARY) + "*"):
+            try:
+                os.unlink(leftover)
+            except OSError as error:
+                raise TuningError(
+                    f"{leftover}: left by an interrupted run, cannot be removed: {error.strerror}. {_advice(error.errno)}"
+                ) from error
 
 
 def sync_directory(directory: str) -> None:
@@ -239,15 +252,20 @@ def _make_directories(directory: str) -> list:
     return made
 
 
-def _make_link(state: FileState) -> None:
-    """Put the symbolic link back, atomically. What stood in its place is in a generation."""
+def _make_link(state: FileState) -> list:
+    """Put the symbolic link back, atomically. What stood in its place is in a generation. Returns the directories that had to be made."""
     temporary = state.path + TEMPORARY + "link"
+    made = _make_directories(os.path.dirname(state.path))
     try:
         if os.path.lexists(temporary):
             os.unlink(temporary)
         os.symlink(state.link, temporary)
         os.replace(temporary, state.path)
+        return made
     except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        remove_directories(made)
         raise TuningError(
             f"{state.path}: the symbolic link to {state.link} cannot be put back: {error.strerror}. {_advice(error.errno)}"
         ) from error

@@ -10,6 +10,7 @@ import time
 from typing import Optional
 
 LONGEST_COMMAND = 200  # characters shown of a command line
+DELETED = " (deleted)"  # what the kernel adds
 
 
 def stale_processes(readers: list, changed_at: float, proc: str = "/proc") -> list:
@@ -28,7 +29,7 @@ def stale_processes(readers: list, changed_at: float, proc: str = "/proc") -> li
         if int(name) in ours:
             continue
         try:
-            wanted = directories.get(os.path.realpath(os.path.join(proc, name, "exe")))
+            wanted = directories.get(_executable(proc, name))
             if not wanted or not _reads_one_of(proc, name, wanted):
                 continue
             started = boot + _start_ticks(proc, name) / os.sysconf("SC_CLK_TCK")
@@ -39,13 +40,20 @@ def stale_processes(readers: list, changed_at: float, proc: str = "/proc") -> li
     return found
 
 
+def _executable(proc: str, name: str) -> str:
+    """The program's path, also after an upgrade of the package has replaced the file under the process."""
+    path = os.path.realpath(os.path.join(proc, name, "exe"))
+    return path[: -len(DELETED)] if path.endswith(DELETED) else path
+
+
 def _reads_one_of(proc: str, name: str, directories: set) -> bool:
     if None in directories:
         return True
     with open(os.path.join(proc, name, "environ"), "rb") as stream:
         for entry in stream.read().split(b"\0"):
             if entry.startswith(b"PYTHONPATH="):
-                return any(os.fsencode(directory) in entry[11:].split(b":") for directory in directories)
+                named = {os.path.normpath(os.fsdecode(directory)) for directory in entry[11:].split(b":") if directory}
+                return any(os.path.normpath(directory) in named for directory in directories)
     return False
 
 

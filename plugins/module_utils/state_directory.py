@@ -15,6 +15,7 @@ import datetime
 import hashlib
 import json
 import os
+import re
 import shutil
 from typing import NamedTuple, Optional
 
@@ -31,6 +32,7 @@ SCHEMA = 1
 FOUND, APPLIED, ADOPTED, ACTIVATED, FAILED = "found", "applied", "adopted", "activated", "failed"
 NOTED = ("generation", "profile", "profile_status", "outcome", "reason", "by", "evidence")
 PARTIAL = ".partial"
+NUMBERED = re.compile("[0-9]{4}|[1-9][0-9]{4,}")
 
 
 class Change(NamedTuple):
@@ -75,9 +77,11 @@ class StateDirectory:
             self._sweep()
             yield
         finally:
-            if not self.numbers() and not os.path.exists(self._at("history.jsonl")):
-                self._leave_nothing(made, had_lock)
-            os.close(descriptor)
+            try:
+                if self.is_empty():
+                    self._leave_nothing(made, had_lock)
+            finally:
+                os.close(descriptor)
 
     @contextlib.contextmanager
     def locked_for_reading(self, timeout: float):
@@ -90,6 +94,10 @@ class StateDirectory:
                 os.close(descriptor)
 
     # -- reading ---------------------------------------------------------------------------------------------------
+
+    def is_empty(self) -> bool:
+        """True where nothing was ever recorded, or nothing of it is left."""
+        return not self.numbers() and not os.path.exists(self._at("history.jsonl"))
 
     def current(self) -> Optional[int]:
         """Number of the current generation; None before the first."""
@@ -105,7 +113,7 @@ class StateDirectory:
     def numbers(self) -> list:
         """Numbers of all generations, ascending."""
         try:
-            return sorted(int(name) for name in os.listdir(self._at("generations")) if name.isdigit())
+            return sorted(int(name) for name in os.listdir(self._at("generations")) if NUMBERED.fullmatch(name))
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -120,11 +128,12 @@ class StateDirectory:
             with open(path, encoding="utf-8") as stream:
                 manifest = json.load(stream)
             found = manifest.pop("checksum")
-        except (OSError, ValueError, KeyError, AttributeError) as error:
+            newer = manifest["schema"] > SCHEMA
+        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
             raise TuningError(
                 f"{path}: cannot be read ({error or type(error).__name__}). Put this generation back from a backup, or choose another one."
             ) from error
-        if manifest.get("schema", 0) > SCHEMA:
+        if newer:
             raise TuningError(
                 f"{path}: written by version {manifest.get('collection_version')} of the collection, in a form (schema "
                 f"{manifest['schema']}) that version {VERSION} does not know. Use version {manifest.get('collection_version')} or newer."
@@ -144,11 +153,18 @@ class StateDirectory:
         manifest = self.manifest(number)
         self._refuse_newer_version(number, manifest)
         states = {record["path"]: self._state(number, record, "after") for record in manifest["files"]}
-        for later in self.numbers():
-            if later > number:
-                for record in self.manifest(later)["files"]:
-                    if record["path"] not in states:
-                        states[record["path"]] = self._state(later, record, "before")
+        damage = None
+        for later in (found for found in self.numbers() if found > number):
+            try:
+                records = self.manifest(later)["files"]
+            except TuningError as error:
+                damage = damage or error  # no harm, as long as it was not the first that named a file
+                continue
+            for record in records:
+                if record["path"] not in states:
+                    if damage:
+                        raise damage
+                    states[record["path"]] = self._state(later, record, "before")
         return list(states.values())
 
     def verify(self, number: int) -> None:
@@ -161,9 +177,14 @@ class StateDirectory:
         """True when the current generation left the file as ``state`` shows it. False where that cannot be read."""
         try:
             record = self._current_record(state.path)
+            if record is not None:
+                return record["after"] == _describe(state)
+            record = self.first_seen(
+                state.path
+            )  # after a return to a generation that is older than the file's first one
         except TuningError:
             return False
-        return record is not None and record["after"] == _describe(state)
+        return record is not None and record["before"] == _describe(state)
 
     def damage(self) -> list:
         """What is wrong with the generation that ``current`` names, one sentence each; [] when all is well."""
@@ -195,9 +216,10 @@ class StateDirectory:
         """Directories that were made for the file ``path``, outermost first."""
         made = []
         for number in self.numbers():
-            for record in self.manifest(number)["files"]:
-                if record["path"] == path:
-                    made.extend(directory for directory in record["made_directories"] if directory not in made)
+            with contextlib.suppress(TuningError):  # a directory that nobody knows of stays, which does no harm
+                for record in self.manifest(number)["files"]:
+                    if record["path"] == path:
+                        made.extend(directory for directory in record["made_directories"] if directory not in made)
         return made
 
     def history(self) -> list:
@@ -218,30 +240,39 @@ class StateDirectory:
         if not all(self.knows(state) for state in states):
             reason = (
                 "the node as it was found"
-                if self.current() is None
+                if not self.numbers()
                 else "found different from what the last generation left"
             )
             facts = {"outcome": FOUND, "profile": None, "profile_status": None, "reason": reason}
-            self.record([Change(state, state, []) for state in states], facts)
+            self._record([Change(state, state, []) for state in states], facts)
 
     def record(self, changes: list, facts: dict) -> int:
         """Write the next generation, make it current, note it in the history. ``facts`` joins the manifest. Returns its number."""
+        number = self._record(changes, facts)
+        self.prune()
+        return number
+
+    def _record(self, changes: list, facts: dict) -> int:
         number = max([-1, *self.numbers()]) + 1
         try:
             self._write_generation(number, changes, facts)
             self._point_current_to(number)
         except OSError as error:
-            shutil.rmtree(self._at("generations", f"{number:04d}{PARTIAL}"), ignore_errors=True)
+            self._forget(number)
             raise TuningError(
                 f"state_dir {self.path}: generation {number} cannot be written: {error.strerror}. Make room, or set nccl_env_state_dir."
             ) from error
         self.note(dict(facts, generation=number))
-        self.prune()
         return number
 
     def make_current(self, number: int, facts: dict) -> None:
         """Point ``current`` to generation ``number`` and note it."""
-        self._point_current_to(number)
+        try:
+            self._point_current_to(number)
+        except OSError as error:
+            raise TuningError(
+                f"{self._at('current')}: cannot be changed: {error.strerror}. Make room, or repair the file system."
+            ) from error
         self.note(dict(facts, generation=number))
 
     def note(self, entry: dict) -> None:
@@ -249,11 +280,13 @@ class StateDirectory:
         kept = {key: entry[key] for key in NOTED if entry.get(key) is not None}
         line = json.dumps(dict(kept, time=now(), by=self.by), sort_keys=True) + "\n"
         try:
-            descriptor = os.open(
-                self._at("history.jsonl"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
-            )
+            descriptor = os.open(self._at("history.jsonl"), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                os.write(descriptor, line.encode())
+                size = os.fstat(descriptor).st_size
+                torn = (
+                    size and os.pread(descriptor, 1, size - 1) != b"\n"
+                )  # a full disk or a power loss cut the last line
+                os.write(descriptor, (b"\n" if torn else b"") + line.encode())
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -267,13 +300,13 @@ class StateDirectory:
 
         Never 0, the current one, the newest known-good, or the first that names a file: it alone knows how that file was found.
         """
-        safe = {0, self.current(), self.newest_known_good(), *self._first_of_each_file()}
         numbers = self.numbers()
-        gone = [number for number in numbers if number not in safe][: max(0, len(numbers) - self.keep)]
+        if len(numbers) <= self.keep:
+            return []
+        safe = {0, self.current(), self.newest_known_good(), *self._first_of_each_file()}
+        gone = [number for number in numbers if number not in safe][: len(numbers) - self.keep]
         for number in gone:
-            final = self._at("generations", f"{number:04d}")
-            os.rename(final, final + PARTIAL)  # first out of sight, then away: never half a generation
-            shutil.rmtree(final + PARTIAL)
+            self._forget(number)
         return gone
 
     def newest_known_good(self) -> Optional[int]:
@@ -281,6 +314,8 @@ class StateDirectory:
         for number in reversed(self.numbers()):
             try:
                 manifest = self.manifest(number)
+                for record in manifest["files"]:
+                    self._state(number, record, "after")
             except TuningError:
                 continue  # a damaged one is not good
             if (
@@ -331,6 +366,14 @@ class StateDirectory:
         os.rename(temporary, final)
         sync_directory(self._at("generations"))
 
+    def _forget(self, number: int) -> None:
+        """Delete generation ``number``, as far as it can be: what stays out of sight goes with the next run."""
+        final = self._at("generations", f"{number:04d}")
+        with contextlib.suppress(OSError, TuningError):
+            if number != self.current():
+                os.rename(final, final + PARTIAL)  # first out of sight, then away: never half a generation
+        shutil.rmtree(final + PARTIAL, ignore_errors=True)
+
     def _keep_change(self, directory: str, change: Change) -> dict:
         self._keep_bytes(directory, "before", change.before.path, change.before.content)
         self._keep_bytes(directory, "after", change.after.path, change.after.content)
@@ -358,10 +401,10 @@ class StateDirectory:
         place = os.path.join(directory, side)
         if content is not None:
             place = os.path.join(place, path.lstrip("/"))
-            os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+            _make_below(directory, os.path.relpath(os.path.dirname(place), directory))
             _write_file(place, content)
         else:
-            os.makedirs(place, mode=0o700, exist_ok=True)
+            _make_below(directory, side)
 
     def _state(self, number: int, record: dict, side: str) -> FileState:
         """The FileState that a record describes, its bytes verified."""
@@ -491,6 +534,14 @@ def _history_entry(line: str, number: int) -> dict:
     except ValueError:
         pass  # said in the entry below
     return {"outcome": "unreadable", "reason": f"line {number} of history.jsonl cannot be read"}
+
+
+def _make_below(directory: str, relative: str) -> None:
+    """Every directory of ``relative``, 0700: os.makedirs gives the mode to the last one only."""
+    for name in relative.split(os.sep):
+        directory = os.path.join(directory, name)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(directory, 0o700)
 
 
 def _write_file(path: str, content: bytes) -> None:

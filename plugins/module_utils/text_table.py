@@ -19,3 +19,8 @@ def text_table(head: tuple, rows: list) -> list:
 def shown(value: object) -> str:
     """``value`` as a cell; None and the empty text are a dash, and line ends become blanks."""
     return " ".join(str(value).split()) if value not in (None, "") else UNKNOWN
+
+
+def quoted(value: object) -> str:
+    """As shown(), for the value of a variable: one that is set to the empty text is not the same as one that is not set."""
+    return '""' if value == "" else shown(value)

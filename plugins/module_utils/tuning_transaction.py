@@ -65,7 +65,7 @@ def _confirm(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_dire
     result = _judged_read_back(wish, interpreter, plan)
     if wish.body is None or state.knows(plan.state):
         return result, state.current()
-    if state.current() is None:
+    if not state.numbers():
         state.keep_found(plan.state)
     facts = _facts(
         wish, interpreter, plan, result, state_directory.ADOPTED, "the file was as declared, but no generation said so"
@@ -75,7 +75,7 @@ def _confirm(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_dire
 
 def _apply(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_directory.StateDirectory) -> tuple:
     """Keep, write, read back, record. Until the write has happened a failure leaves no trace; afterwards it puts the old bytes back."""
-    first_time = state.current() is None
+    first_time = state.is_empty()
     try:
         state.keep_found(plan.state)
         made = _put(plan.state, plan.content)

@@ -128,7 +128,7 @@ def test_table():
     assert len(lines[1].replace(" ", "").strip("=-")) == 0
     assert cells(lines[2]) == ["node-a", "NCCL_PROTO", "LL", "LL", "effective", "/x/s.py:4"]
     assert cells(lines[3]) == ["node-a", "NCCL_ALGO", "Ring", "-", "absent", "/x/s.py:4"]
-    assert cells(lines[4]) == ["b", "NCCL_PROTO", "LL", "overridden", "environment"]
+    assert cells(lines[4]) == ["b", "NCCL_PROTO", "LL", '""', "overridden", "environment"]
     assert cells(lines[5]) == ["checked", "-", "-", "-", "check mode: would change", "/x/s.py"]
     assert cells(lines[6]) == ["odd", "-", "-", "-", "not read back", "-"]
     assert cells(lines[7]) == ["none", "-", "-", "-", "nothing declared", "/x/s.py"]

@@ -15,10 +15,10 @@ import threading
 import time
 
 import pytest
-from ansible_collections.gpu_node.tuning.plugins.module_utils import state_directory
+from ansible_collections.gpu_node.tuning.plugins.module_utils import node_lock, state_directory
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState, look
-from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory, sha256
+from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import Change, StateDirectory, sha256
 
 from .interpreters import tree
 
@@ -37,7 +37,7 @@ def used(state):
     """With generation 0 (absent) and 1 (a file)."""
     with state.locked(5):
         state.keep_found(ABSENT)
-        state.record(ABSENT, VENDOR, FACTS, ["/x"])
+        state.record([Change(ABSENT, VENDOR, ["/x"])], FACTS)
     return state
 
 
@@ -47,13 +47,20 @@ def history(state):
     ]
 
 
+def latest(state, path):
+    """What the current generation says of the file ``path``; None where it says nothing."""
+    if state.current() is None:
+        return None
+    return next((record for record in state.manifest(state.current())["files"] if record["path"] == path), None)
+
+
 def generations(state):
     return sorted(os.listdir(os.path.join(state.path, "generations")))
 
 
 def test_before_the_first_run(state):
     assert state.current() is None
-    assert state.latest("/x/s.py") is None
+    assert latest(state, "/x/s.py") is None
     assert state.first_seen("/x/s.py") is None
     assert state.made_directories("/x/s.py") == []
     assert not state.knows(ABSENT)
@@ -66,6 +73,7 @@ def test_generation_0_is_the_node_as_it_was_found_absence_included(used):
     assert manifest["files"][0]["before"] == {
         "kind": "absent",
         "link": None,
+        "target": "/x/s.py",
         "mode": None,
         "uid": None,
         "gid": None,
@@ -78,17 +86,17 @@ def test_a_generation_keeps_bytes_link_mode_and_owner(used):
     manifest = used.manifest(1)
     (record,) = manifest["files"]
     assert record["path"] == "/x/s.py"
-    assert record["target"] == "/x/s.py"
     assert record["made_directories"] == ["/x"]
     assert record["after"] == {
         "kind": "file",
         "link": "../etc/s.py",
+        "target": "/x/s.py",
         "mode": "0644",
         "uid": 0,
         "gid": 0,
         "sha256": sha256(b"hook\n"),
     }
-    kept = pathlib.Path(used.path, "generations", "0001", "after", "sitecustomize.py")
+    kept = pathlib.Path(used.path, "generations", "0001", "after", "x", "s.py")
     assert kept.read_bytes() == b"hook\n"
     assert (manifest["schema"], manifest["number"], manifest["profile"]) == (1, 1, "known_good")
 
@@ -101,19 +109,19 @@ def test_current_is_a_relative_link_to_the_newest(used):
 
 def test_numbers_go_on_after_9999(state):
     os.makedirs(os.path.join(state.path, "generations", "9999"))
-    assert state.record(ABSENT, VENDOR, FACTS, []) == 10000
+    assert state.record([Change(ABSENT, VENDOR, [])], FACTS) == 10000
     assert state.current() == 10000
-    assert state._numbers() == [9999, 10000]
+    assert state.numbers() == [9999, 10000]
 
 
 def test_the_history_has_one_line_for_each_generation(used):
-    assert [(entry["generation"], entry["outcome"], entry["profile"]) for entry in history(used)] == [
+    assert [(entry["generation"], entry["outcome"], entry.get("profile")) for entry in history(used)] == [
         (0, "found", None),
         (1, "applied", "known_good"),
     ]
     used.note({"outcome": "failed", "reason": "because\nof this"})
     assert history(used)[2]["reason"] == "because\nof this"
-    assert history(used)[2]["generation"] is None
+    assert "generation" not in history(used)[2]
 
 
 def test_nobody_else_can_read_it(used):
@@ -121,7 +129,7 @@ def test_nobody_else_can_read_it(used):
         assert stat.S_IMODE(os.stat(root).st_mode) == 0o700
         for name in files:
             assert stat.S_IMODE(os.stat(os.path.join(root, name)).st_mode) == 0o600, name
-        assert set(directories) <= {"generations", "0000", "0001", "before", "after", "current"}
+        assert set(directories) <= {"generations", "0000", "0001", "before", "after", "x", "current"}
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o077, 0o022])
@@ -159,18 +167,19 @@ def test_what_was_changed_by_hand_is_kept_before_it_changes(used, edited):
     assert used.current() == 2
     manifest = used.manifest(2)
     assert manifest["reason"] == "found different from what the last generation left"
-    assert used.latest("/x/s.py")["after"] == manifest["files"][0]["before"]
+    assert latest(used, "/x/s.py")["after"] == manifest["files"][0]["before"]
     assert used.first_seen("/x/s.py")["before"]["kind"] == "absent"
     assert used.knows(edited)
 
 
 def test_two_files_have_separate_records(used):
     other = ABSENT._replace(path="/y/s.py", target="/y/s.py")
-    assert used.latest("/y/s.py") is None
-    used.record(other, other._replace(content=b"", mode=0o644, uid=0, gid=0), FACTS, ["/y", "/y/z"])
+    assert latest(used, "/y/s.py") is None
+    empty = other._replace(content=b"", mode=0o644, uid=0, gid=0)
+    used.record([Change(other, empty, ["/y", "/y/z"])], FACTS)
     assert used.made_directories("/x/s.py") == ["/x"]
     assert used.made_directories("/y/s.py") == ["/y", "/y/z"]
-    assert used.latest("/x/s.py")["after"]["sha256"] == sha256(b"hook\n")
+    assert latest(used, "/x/s.py")["after"]["sha256"] == sha256(b"hook\n")
 
 
 def test_a_half_written_generation_is_never_current(used, monkeypatch):
@@ -179,19 +188,21 @@ def test_a_half_written_generation_is_never_current(used, monkeypatch):
 
     monkeypatch.setattr(state_directory.os, "fsync", full)
     with pytest.raises(TuningError, match=r"generation 2 cannot be written: No space left on device\. Make room"):
-        used.record(VENDOR, ABSENT, FACTS, [])
+        used.record([Change(VENDOR, ABSENT, [])], FACTS)
     assert used.current() == 1
     assert generations(used) == ["0000", "0001"]
     monkeypatch.undo()
-    assert used.record(VENDOR, ABSENT, FACTS, []) == 2
+    assert used.record([Change(VENDOR, ABSENT, [])], FACTS) == 2
 
 
 def test_what_a_killed_run_left_half_written_does_not_count(used):
     partial = pathlib.Path(used.path, "generations", "0002.partial")
     (partial / "before").mkdir(parents=True)
     pathlib.Path(used.path, "current.partial").symlink_to("nowhere")
-    assert used._numbers() == [0, 1]
-    assert used.record(VENDOR, ABSENT, FACTS, []) == 2
+    assert used.numbers() == [0, 1]
+    with used.locked(5):
+        assert used.record([Change(VENDOR, ABSENT, [])], FACTS) == 2
+    assert not os.path.lexists(os.path.join(used.path, "current.partial"))
     assert generations(used) == ["0000", "0001", "0002"]
     assert used.current() == 2
 
@@ -209,7 +220,7 @@ def test_damage_is_named(used):
     manifest = pathlib.Path(used.path, "generations", "0001", "manifest.json")
     manifest.write_text("{", encoding="utf-8")
     with pytest.raises(TuningError, match=f"^{manifest}: cannot be read"):
-        used.latest("/x/s.py")
+        used.manifest(1)
     current = pathlib.Path(used.path, "current")
     current.unlink()
     current.write_text("1", encoding="utf-8")
@@ -344,7 +355,7 @@ def test_the_lock_file_is_removed_while_a_run_waits_for_it(state, tmp_path, read
 
 def test_a_lock_file_that_was_replaced_is_not_the_lock(used, monkeypatch):
     """Between opening the file and locking it, the run before removes it and a third one makes and holds the next."""
-    lock, real = os.path.join(used.path, "lock"), state_directory.fcntl.flock
+    lock, real = os.path.join(used.path, "lock"), node_lock.fcntl.flock
     third = []
 
     def replaced(descriptor, operation):
@@ -354,7 +365,7 @@ def test_a_lock_file_that_was_replaced_is_not_the_lock(used, monkeypatch):
             real(third[0], operation)
         real(descriptor, operation)
 
-    monkeypatch.setattr(state_directory.fcntl, "flock", replaced)
+    monkeypatch.setattr(node_lock.fcntl, "flock", replaced)
     with pytest.raises(TuningError, match="another run has held the lock"), used.locked(0.3):
         pytest.fail("entered with a lock that no longer counts")
     os.close(third[0])
@@ -379,7 +390,7 @@ def test_a_real_file_round_trips(tmp_path, state):
     file = tmp_path / "sitecustomize.py"
     file.write_bytes(b"\xef\xbb\xbf\r\n\0")
     state.keep_found(look(str(file)))
-    kept = pathlib.Path(state.path, "generations", "0000", "before", "sitecustomize.py")
+    kept = pathlib.Path(state.path, "generations", "0000", "before", *file.parts[1:])
     assert kept.read_bytes() == b"\xef\xbb\xbf\r\n\0"
     assert state.knows(look(str(file)))
     file.chmod(0o600)

@@ -23,7 +23,8 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import Tuni
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import diff_of
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
-from ansible_collections.gpu_node.tuning.plugins.module_utils.tuning_transaction import ReadBackFailed, Wish, tune
+from ansible_collections.gpu_node.tuning.plugins.module_utils.tuning_plan import Wish
+from ansible_collections.gpu_node.tuning.plugins.module_utils.tuning_transaction import ReadBackFailed, tune
 
 from .interpreters import PATIENCE, every_interpreter, interpreters, make_venv, real_files, times, tree
 from .rendering import rendered
@@ -68,6 +69,7 @@ class Node:
             "takeover": "refuse",
             "profile": "known_good",
             "profile_status": "known_good",
+            "evidence": [],
         }
         return Wish(**{**defaults, **options})
 
@@ -96,6 +98,10 @@ class Node:
     def tree(self):
         """All of the node but the bytecode that an ordinary start leaves."""
         return {path: facts for path, facts in tree(self.root).items() if "__pycache__" not in path}
+
+    def kept(self, number, side="before"):
+        """Where generation ``number`` keeps the bytes of the file."""
+        return pathlib.Path(self.state.path, "generations", f"{int(number):04d}", side, *self.file.parts[1:])
 
     def history(self):
         return [
@@ -184,6 +190,11 @@ STATES = {
     "hand-written": (HOOK + LOOP, "replace", True),
     "block of another profile": (OTHER, "refuse", True),
     "block edited by hand": (OTHER.replace(b"'Simple'", b"'LL128'"), "refuse", True),
+    "block edited by hand so that it is no Python": (
+        managed_block.join(HOOK, b"x = = 1\n", b"x = 1\n"),
+        "refuse",
+        True,
+    ),
     "block and hand-written": (
         managed_block.join(HOOK + LOOP, rendered({"NCCL_PROTO": "Simple"}), b""),
         "replace",
@@ -236,7 +247,7 @@ def test_check_writes_nothing_and_predicts_exactly(node, content, takeover, chan
     assert node.tune(wish).changed is False
 
     # What was there is in generation 0, absence included.
-    kept = pathlib.Path(node.state.path, "generations", "0000", "before", "sitecustomize.py")
+    kept = node.kept(0)
     assert (kept.read_bytes() if kept.exists() else None) == content
 
 
@@ -327,7 +338,6 @@ REFUSED = {
     "ends every start": (b"raise SystemExit(1)\n", "refuse", "line 1: is broken: SystemExit.*would end every Python"),
     "not UTF-8": (b"name = '\xe9'\n", "refuse", "not valid Python"),
     "unpaired marker": (managed_block.BEGIN + b"\n", "refuse", "do not pair up"),
-    "broken block": (managed_block.join(b"", b"x = = 1\n", b""), "refuse", "line 2: not valid Python"),
     "directory": ("directory", "refuse", "a directory. Legal"),
     "dangling link": ("link", "refuse", "dangling symbolic link"),
     "loop": ("loop", "refuse", "a loop of symbolic links"),
@@ -422,13 +432,16 @@ def test_a_record_that_cannot_be_written_puts_the_old_bytes_back(node, action, m
     def full(self, *arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    def unnoted(self, entry):
+        raise TuningError("history.jsonl: cannot be written")
+
     real = StateDirectory.record
 
-    def record(self, before, after, facts, made):
+    def record(self, changes, facts):
         if facts["outcome"] == "applied":
             monkeypatch.setattr(StateDirectory, "_write_generation", full)
-            monkeypatch.setattr(StateDirectory, "note", full)
-        return real(self, before, after, facts, made)
+            monkeypatch.setattr(StateDirectory, "note", unnoted)
+        return real(self, changes, facts)
 
     monkeypatch.setattr(StateDirectory, "record", record)
     with pytest.raises(TuningError, match=r"generation \d cannot be written: No space left on device") as caught:
@@ -496,7 +509,7 @@ def test_an_old_file_that_cannot_be_put_back_is_said_loudly(node, monkeypatch):
     monkeypatch.setattr(sitecustomize_file, "write", write)
     with pytest.raises(TuningError, match="THE OLD FILE COULD NOT BE PUT BACK: no"):
         node.tune(node.wish(body=body))
-    kept = pathlib.Path(node.state.path, "generations", "0000", "before", "sitecustomize.py")
+    kept = node.kept(0)
     assert kept.read_bytes() == HOOK
 
 
@@ -583,7 +596,7 @@ def test_what_was_edited_by_hand_between_two_runs_is_kept(node):
     edited = node.bytes() + b"x = 1\n"
     node.put(edited)
     assert node.tune(node.wish({"NCCL_PROTO": "Simple"})).generation == 3
-    kept = pathlib.Path(node.state.path, "generations", "0002", "before", "sitecustomize.py")
+    kept = node.kept(2)
     assert kept.read_bytes() == edited
     assert node.bytes().endswith(managed_block.END + b"\nx = 1\n")
     assert [entry["outcome"] for entry in node.history()] == ["found", "applied", "found", "applied"]
@@ -608,9 +621,10 @@ conftest, executable, service_dir, state, scope, body = sys.argv[1:]
 runpy.run_path(conftest)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
-from ansible_collections.gpu_node.tuning.plugins.module_utils.tuning_transaction import Wish, tune
+from ansible_collections.gpu_node.tuning.plugins.module_utils.tuning_plan import Wish
+from ansible_collections.gpu_node.tuning.plugins.module_utils.tuning_transaction import tune
 environment = {"PYTHONPATH": service_dir} if scope == "service" else {}
-wish = Wish(bytes.fromhex(body), {"NCCL_ALGO": "Ring", "NCCL_PROTO": "LL"}, scope, service_dir, "respect", "refuse", "known_good", "known_good")
+wish = Wish(bytes.fromhex(body), {"NCCL_ALGO": "Ring", "NCCL_PROTO": "LL"}, scope, service_dir, "respect", "refuse", "known_good", "known_good", [])
 print("ready", flush=True)
 sys.stdin.readline()
 print(tune(wish, Interpreter(executable, Service(environment, None), 60), StateDirectory(state), 120, False).changed)
