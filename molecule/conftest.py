@@ -1,4 +1,5 @@
 """What the tests of every scenario know about a node, and how they ask its interpreters."""
+
 from __future__ import annotations
 
 import json
@@ -22,15 +23,15 @@ PYTHON_OF = {"bullseye": "3.9", "bookworm": "3.11", "trixie": "3.13", "forky": "
 SHOW = "import json, os; print(json.dumps({k: v for k, v in os.environ.items() if k.startswith('NCCL_')}))"
 
 # The parent takes its variables away: the child has them only if it imported the file itself.
-SHOW_SPAWNED = """
+SHOW_SPAWNED = f"""
 import multiprocessing, os, sys
 for name in [name for name in os.environ if name.startswith("NCCL_")]:
     del os.environ[name]
-child = multiprocessing.get_context("spawn").Process(target=exec, args=({show!r},))
+child = multiprocessing.get_context("spawn").Process(target=exec, args=({SHOW!r},))
 child.start()
 child.join()
 sys.exit(child.exitcode)
-""".format(show=SHOW)
+"""
 
 
 @dataclass
@@ -65,7 +66,8 @@ class Node:
     def vendor_bytes(self) -> bytes:
         """The file as the package has it, from the package itself."""
         result = self.host.run("dpkg-deb --fsys-tarfile %s | tar -xO .%s", self.deb, self.file)
-        assert result.rc == 0 and b"apport" in result.stdout_bytes, result
+        assert result.rc == 0, result
+        assert b"apport" in result.stdout_bytes, result
         return result.stdout_bytes
 
     def ask(self, *command: str, user: str = "root", preset: dict[str, str] | None = None) -> dict[str, str]:

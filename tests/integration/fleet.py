@@ -141,9 +141,7 @@ class Node:
     def environment_of_a_start(self, *options: str, **preset: str) -> dict:
         """NCCL variables in a start of the node's interpreter as its service starts it."""
         paths = {"PYTHONPATH": str(self.site)} if self.vars["nccl_env_scope"] == "service" else {}
-        program = (
-            "import json, os; print(json.dumps({n: v for n, v in os.environ.items() if n.startswith('NCCL_')}))"
-        )
+        program = "import json, os; print(json.dumps({n: v for n, v in os.environ.items() if n.startswith('NCCL_')}))"
         command = [self.vars["nccl_env_interpreter"], "-B", *options, "-c", program]
         done = subprocess.run(command, check=True, capture_output=True, text=True, env=paths | preset)
         assert not done.stderr
@@ -163,7 +161,9 @@ class Play:
 
     def of(self, node, *statuses: str) -> list:
         name = getattr(node, "name", node)
-        return [entry for entry in self.results if entry["host"] == name and (not statuses or entry["status"] in statuses)]
+        return [
+            entry for entry in self.results if entry["host"] == name and (not statuses or entry["status"] in statuses)
+        ]
 
     def result(self, node) -> dict:
         """What the module sitecustomize returned for the node, which it tuned."""
@@ -261,7 +261,9 @@ class Fleet:
     def command(self, *arguments: str, playbook: str | Path = PLAYBOOKS / "tune.yml", group: str = "gpu_nodes") -> list:
         return [str(BIN / "ansible-playbook"), "-i", str(self.write_inventory(group)), str(playbook), *arguments]
 
-    def play(self, *arguments: str, playbook: str | Path = PLAYBOOKS / "tune.yml", group: str = "gpu_nodes", **how) -> Play:
+    def play(
+        self, *arguments: str, playbook: str | Path = PLAYBOOKS / "tune.yml", group: str = "gpu_nodes", **how
+    ) -> Play:
         return self.run(self.command(*arguments, playbook=playbook, group=group), **how)
 
     def run(self, command: list, cwd: Path | None = None, prefix=(), mounts=None, env=None) -> Play:

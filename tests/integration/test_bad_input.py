@@ -67,7 +67,9 @@ PROFILES = (
 
 PROFILES_OF_THE_INVENTORY = (
     Row("empty", ("tuning_profile_name=''", "Known profiles: known_good, stock"), {"profile": ""}),
-    Row("a-path", ("unknown profile '../known_good'", "Known profiles: known_good, stock"), {"profile": "../known_good"}),
+    Row(
+        "a-path", ("unknown profile '../known_good'", "Known profiles: known_good, stock"), {"profile": "../known_good"}
+    ),
     Row("other-case", ("unknown profile 'Known_Good'", "did you mean known_good?"), {"profile": "Known_Good"}),
     Row(
         "own-without-summary",
@@ -91,10 +93,14 @@ VALUES = (
     override("nthreads-100", "NCCL_NTHREADS: 100", "NCCL_NTHREADS=100", "Legal: 64, 128, 256, 512", "Write 64 or 128"),
     override("p2p-level-word", "NCCL_P2P_LEVEL: far", "NCCL_P2P_LEVEL='far'", "Legal: LOC, NVL, PIX, PXB, PHB, SYS"),
     override("unit", "NCCL_BUFFSIZE: 4MB", "NCCL_BUFFSIZE='4MB'", "whole number from 1", "Write 4194304"),
-    override("newline", r'NCCL_SOCKET_IFNAME: "eth0\nimport os"', r"NCCL_SOCKET_IFNAME='eth0\nimport os'", r"'\n'", "Legal"),
+    override(
+        "newline", r'NCCL_SOCKET_IFNAME: "eth0\nimport os"', r"NCCL_SOCKET_IFNAME='eth0\nimport os'", r"'\n'", "Legal"
+    ),
     override("single-quote", 'NCCL_SOCKET_IFNAME: "eth\'0"', 'NCCL_SOCKET_IFNAME="eth\'0"', "quotes", "Legal"),
     override("double-quote", "NCCL_SOCKET_IFNAME: 'eth\"0'", "NCCL_SOCKET_IFNAME='eth\"0'", "quotes", "Legal"),
-    override("triple-quote", "NCCL_DEBUG_FILE: '/tmp/\"\"\"+x()+\"\"\"'", "NCCL_DEBUG_FILE", '"""+x()+"""', "absolute path"),
+    override(
+        "triple-quote", 'NCCL_DEBUG_FILE: \'/tmp/"""+x()+"""\'', "NCCL_DEBUG_FILE", '"""+x()+"""', "absolute path"
+    ),
     override("nul", r'NCCL_DEBUG_FILE: "/tmp/a\0b"', r"NCCL_DEBUG_FILE='/tmp/a\x00b'", r"'\x00'", "absolute path"),
     override("backslash", r"NCCL_DEBUG_FILE: '/tmp/a\'", r"NCCL_DEBUG_FILE='/tmp/a\\'", "absolute path"),
     override("true", "NCCL_P2P_DISABLE: true", "NCCL_P2P_DISABLE=True: a boolean", "Legal: 0, 1", "Write 1"),
@@ -105,7 +111,9 @@ VALUES = (
     override("float", "NCCL_BUFFSIZE: 1000000.0", "NCCL_BUFFSIZE=1000000.0", "float", "Write 1000000"),
     override("empty", 'NCCL_BUFFSIZE: ""', "NCCL_BUFFSIZE='': empty", "whole number", "leave the variable out"),
     override("separator", 'NCCL_BUFFSIZE: "1_000"', "NCCL_BUFFSIZE='1_000'", "whole number", "Write 1000"),
-    override("overflow", "NCCL_BUFFSIZE: 9999999999", "NCCL_BUFFSIZE=9999999999: too large", "Write 2147483647 or less"),
+    override(
+        "overflow", "NCCL_BUFFSIZE: 9999999999", "NCCL_BUFFSIZE=9999999999: too large", "Write 2147483647 or less"
+    ),
     override("blank", 'NCCL_PROTO: "LL, Simple"', "NCCL_PROTO='LL, Simple'", "without blanks", "Write LL,Simple"),
     override("list", "NCCL_PROTO: [LL]", "NCCL_PROTO=['LL']", "a list", "Legal"),
     override("null-of-nothing", "NCCL_BUFSIZE: null", "NCCL_BUFSIZE", "null removes", "did you mean NCCL_BUFFSIZE"),
@@ -121,7 +129,11 @@ OPTIONS = (
     Row("precedence", ("precedence", "win", "respect, force"), {"nccl_env_precedence": "win"}),
     Row("takeover", ("takeover", "yes", "refuse, replace"), {"nccl_env_takeover": "yes"}),
     Row("time-limit", ("nccl_env_probe_timeout", "convert to float"), {"nccl_env_probe_timeout": "soon"}),
-    Row("service-user", ("service_user 'nobody-like-this'", "no such user"), {"nccl_env_service_user": "nobody-like-this"}),
+    Row(
+        "service-user",
+        ("service_user 'nobody-like-this'", "no such user"),
+        {"nccl_env_service_user": "nobody-like-this"},
+    ),
     Row(
         "service-environment",
         ("service_environment: FAST=True is bool", "text, in quotes"),
@@ -225,7 +237,9 @@ INTERPRETERS = (
         ("interpreter {node}/venv/bin/python3", "no answer within 1.5 s", "nccl_env_probe_timeout"),
         prepare=sleeping_start,
     ),
-    interpreter("python-2", "python2", "Python 2.7; legal: Python 3.9 or newer", "nccl_env_interpreter", prepare=old_python),
+    interpreter(
+        "python-2", "python2", "Python 2.7; legal: Python 3.9 or newer", "nccl_env_interpreter", prepare=old_python
+    ),
     Row(
         "relative",
         ("interpreter 'bin/python3'", "legal: an absolute path"),
@@ -257,12 +271,24 @@ HIDDEN = b"import os\nos.environ['NCCL_' + 'PROTO'] = 'Simple'\n"
 # Name, what makes the file, and what is said about it.
 FILES = (
     ("directory", lambda path: path.mkdir(), ("{file}: a directory", "Legal: a plain file")),
-    ("dangling-link", lambda path: path.symlink_to("nowhere"), ("{file}: dangling symbolic link to nowhere", "remove the link")),
+    (
+        "dangling-link",
+        lambda path: path.symlink_to("nowhere"),
+        ("{file}: dangling symbolic link to nowhere", "remove the link"),
+    ),
     ("link-loop", loop, ("{file}: a loop of symbolic links", "Remove the link")),
     ("fifo", os.mkfifo, ("{file}: not a plain file", "Legal: a plain file")),
     ("50-mb", lambda path: sparse(path, 50 * 2**20), ("{file}: 52428800 bytes", "at most 1048576")),
-    ("not-utf-8", lambda path: write(path, b"NAME = 'M\xfcller'\n"), ("{file}", "not valid Python", "utf-8", "Repair the file")),
-    ("nul-byte", lambda path: write(path, b"x = 1\0\n"), ("{file}", "not valid Python", "null bytes", "Repair the file")),
+    (
+        "not-utf-8",
+        lambda path: write(path, b"NAME = 'M\xfcller'\n"),
+        ("{file}", "not valid Python", "utf-8", "Repair the file"),
+    ),
+    (
+        "nul-byte",
+        lambda path: write(path, b"x = 1\0\n"),
+        ("{file}", "not valid Python", "null bytes", "Repair the file"),
+    ),
     (
         "broken-python",
         lambda path: write(path, b"import os\nif True\n    pass\n"),
@@ -370,7 +396,10 @@ SYSTEM_FILES = (
     Row(
         "dangling-link-of-the-distribution",
         ("{file}: dangling symbolic link to {node}/python/etc", "--force-confmiss"),
-        prepare=lambda node: (node.own_python(debian=True), (node.python / "etc" / MINOR / "sitecustomize.py").unlink()),
+        prepare=lambda node: (
+            node.own_python(debian=True),
+            (node.python / "etc" / MINOR / "sitecustomize.py").unlink(),
+        ),
     ),
 )
 
@@ -397,11 +426,20 @@ TEMPLATES = (
     template("blanks", "\n  {# nothing #}\n\n", "src", "renders nothing", "state: absent"),
     template("comments", "# set nothing\n", "{file}", "does not set", "NCCL_ALGO", "Repair the template"),
     template("jinja-syntax", "{% for %}\n", "src {template}: the template cannot be rendered: Syntax error"),
-    template("jinja-undefined", "x = {{ no_such_name }}\n", "src {template}: the template", "'no_such_name' is undefined"),
+    template(
+        "jinja-undefined", "x = {{ no_such_name }}\n", "src {template}: the template", "'no_such_name' is undefined"
+    ),
     template("broken-python", GOOD + "if True\n", "{file}, line", CANDIDATE, "SyntaxError", "Nothing was changed"),
     template("raises", GOOD + "1 / 0\n", "{file}, line", CANDIDATE, "ZeroDivisionError", "Nothing was changed"),
     template("exits", GOOD + "raise SystemExit(4)\n", "{file}, line", CANDIDATE, "SystemExit: 4", "end every Python"),
-    template("interrupts", GOOD + "raise KeyboardInterrupt\n", "{file}, line", CANDIDATE, "KeyboardInterrupt", "end every Python"),
+    template(
+        "interrupts",
+        GOOD + "raise KeyboardInterrupt\n",
+        "{file}, line",
+        CANDIDATE,
+        "KeyboardInterrupt",
+        "end every Python",
+    ),
     template(
         "hangs",
         GOOD + "import time\ntime.sleep(600)\n",
@@ -471,7 +509,11 @@ def read_only_state(node) -> None:
 
 
 UNPRIVILEGED = (
-    Row("unreadable", ("{file}: cannot be read: Permission denied", "Become root, or repair its mode"), prepare=unreadable),
+    Row(
+        "unreadable",
+        ("{file}: cannot be read: Permission denied", "Become root, or repair its mode"),
+        prepare=unreadable,
+    ),
     Row(
         "unreadable-system-file",
         ("{file}: cannot be read: Permission denied", "Become root, or repair its mode"),
@@ -890,4 +932,6 @@ def test_a_clean_node_is_not_taken_for_a_bad_one(fleet):
     for node in (plain, own, venv):
         assert play.result(node)["changed"] is True
         assert node.environment_of_a_start() == KNOWN_GOOD
-        assert trees.differences({}, play.trees[node.name]["before"]) != trees.differences({}, play.trees[node.name]["after"])
+        assert trees.differences({}, play.trees[node.name]["before"]) != trees.differences(
+            {}, play.trees[node.name]["after"]
+        )

@@ -164,7 +164,11 @@ def test_profiles_follow_each_other_and_stock_gives_the_first_bytes_back(fleet):
     checked, play = fleet.play("-e", "profile=stock", "--check"), fleet.play("-e", "profile=stock")
     assert (checked.rc, play.rc) == (0, 0), str(play)
     for node in nodes:
-        assert (checked.touched(node), checked.result(node)["changed"], play.result(node)["changed"]) == ({}, True, True)
+        assert (checked.touched(node), checked.result(node)["changed"], play.result(node)["changed"]) == (
+            {},
+            True,
+            True,
+        )
         assert node.environment_of_a_start() == {}
         left = trees.without_times(trees.snapshot(node.root))
         added = {path for path in left if path not in original[node.name] and path.split("/")[0] != "state"}
@@ -199,7 +203,12 @@ def test_what_the_environment_presets_wins_unless_precedence_is_force(fleet):
         assert play.rc == 0, str(play)
         for name, (_precedence, preset, state, value) in cases.items():
             entry = variables(play, name)["NCCL_PROTO"]
-            assert (entry["state"], entry["interpreter"], entry["spawn"], entry["declared"]) == (state, value, value, "LL")
+            assert (entry["state"], entry["interpreter"], entry["spawn"], entry["declared"]) == (
+                state,
+                value,
+                value,
+                "LL",
+            )
             assert (entry["origin"] == "environment") == (state == "overridden")
             warnings = [str(text) for text in play.result(name).get("warnings", [])]
             assert len([text for text in warnings if f"presets {preset!r}" in text]) == (state == "overridden")
@@ -357,7 +366,9 @@ def test_the_literal_commands_work_in_a_checkout(checkout, directory, tmp_path):
         done = typed(f"ansible-playbook {playbook} -e profile=known_good", here, env)
         assert done.returncode == 0, done.stdout + done.stderr
         assert changed_counts(done.stdout) == {"sandbox-a": expected, "sandbox-b": expected}
-        assert re.search(r"sandbox-a +NCCL_BUFFSIZE +16777216 +16777216 +effective +\S+/site/sitecustomize.py:\d+", done.stdout)
+        assert re.search(
+            r"sandbox-a +NCCL_BUFFSIZE +16777216 +16777216 +effective +\S+/site/sitecustomize.py:\d+", done.stdout
+        )
     assert {path.name for path in (checkout / ".sandbox").iterdir()} == {"sandbox-a", "sandbox-b"}
 
 

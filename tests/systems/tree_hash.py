@@ -15,6 +15,7 @@ with --times means that nothing was written in between, not even something that 
 Runs on Python 3.9 and newer, with the standard library alone, also from standard input: python3 -B - ROOT < tree_hash.py
 Exit status: 0, or 1 when something could not be read (it is named on standard error: an unread file is not an equal one).
 """
+
 from __future__ import annotations
 
 import argparse
@@ -22,7 +23,7 @@ import hashlib
 import os
 import stat
 import sys
-from typing import Callable, Iterator
+from collections.abc import Callable, Iterator
 
 KINDS = (
     (stat.S_ISREG, "file"),

@@ -1,4 +1,5 @@
 """The Python 2 beside Python 3 (Debian 11 is the last that has one) is none of our business."""
+
 from __future__ import annotations
 
 

@@ -1,4 +1,5 @@
 """The interpreter's own answer: what a fresh /usr/bin/python3 has in its environment."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,5 @@
 """The package that owns sitecustomize.py: dpkg's view of the file, and a reinstall with dpkg itself."""
+
 from __future__ import annotations
 
 from conftest import KNOWN_GOOD, SHOW

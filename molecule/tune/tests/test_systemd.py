@@ -1,4 +1,5 @@
 """Units of the systemd that is PID 1 of the node."""
+
 from __future__ import annotations
 
 import json
