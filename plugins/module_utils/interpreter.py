@@ -112,7 +112,7 @@ class Interpreter:
         except subprocess.TimeoutExpired as error:
             raise TuningError(
                 f"interpreter {self.executable}: gave no answer within {self.timeout:g} s, so it was stopped. Code that runs at its start "
-                f"(sitecustomize, .pth files) hangs, or the time limit nccl_env_probe_timeout is too short for this node."
+                f"(sitecustomize, .pth files, the rendered block) hangs, or the time limit nccl_env_probe_timeout is too short for this node."
             ) from error
         finally:
             self._end(process)

@@ -161,6 +161,11 @@ def restore(state: FileState) -> list:
         return []
     made = []
     if state.link is not None and now.link != state.link:
+        if state.exists:
+            # The bytes first: until the link is in its place, the path shows what stood there, and then all of the new.
+            made = write(state, state.content)
+            settle(state)
+            return made + _make_link(state)
         made = _make_link(state)
     if not state.exists:
         if state.link is None:
@@ -233,6 +238,11 @@ def remove_directories(made: list) -> None:
                 pass  # not there, or somebody else put something into it: it stays
 
 
+def _directories(state: FileState) -> list:
+    """Where the file is: behind its link, and where the link stands."""
+    return list(dict.fromkeys((os.path.dirname(state.target), os.path.dirname(state.path))))
+
+
 def _make_directories(directory: str) -> list:
     missing = []
     while not os.path.isdir(directory):
@@ -295,6 +305,7 @@ def _extended_attributes(path: str) -> list:
 
 def _advice(number: Optional[int]) -> str:
     return {
+        errno.ENOTDIR: "A part of this path is a file. Name another directory.",
         errno.EACCES: "Become root (become: true), or use scope: service with a directory of your own.",
         errno.EPERM: "The file may be immutable (lsattr), or you are not its owner: become root.",
         errno.EROFS: "The file system is read-only: remount it, or use scope: service with a directory elsewhere.",

@@ -30,7 +30,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.version import VER
 
 SCHEMA = 1
 FOUND, APPLIED, ADOPTED, ACTIVATED, FAILED = "found", "applied", "adopted", "activated", "failed"
-NOTED = ("generation", "profile", "profile_status", "outcome", "reason", "by", "evidence")
+NOTED = ("generation", "profile", "profile_status", "outcome", "reason", "time", "by", "evidence")
 PARTIAL = ".partial"
 NUMBERED = re.compile("[0-9]{4}|[1-9][0-9]{4,}")
 
@@ -75,6 +75,7 @@ class StateDirectory:
             raise
         try:
             self._sweep()
+            self._finish()
             yield
         finally:
             try:
@@ -278,7 +279,7 @@ class StateDirectory:
     def note(self, entry: dict) -> None:
         """Append one line to the history."""
         kept = {key: entry[key] for key in NOTED if entry.get(key) is not None}
-        line = json.dumps(dict(kept, time=now(), by=self.by), sort_keys=True) + "\n"
+        line = json.dumps(dict({"time": now(), "by": self.by}, **kept), sort_keys=True) + "\n"
         try:
             descriptor = os.open(self._at("history.jsonl"), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -468,6 +469,26 @@ class StateDirectory:
                 if name.endswith(PARTIAL):
                     shutil.rmtree(self._at("generations", name))
 
+    def _finish(self) -> None:
+        """Do what a killed run had left to do after its generation was complete: move ``current``, write the line of the history.
+
+        So the newest line that names a generation always names the current one. Lines that somebody deleted come back.
+        """
+        lines, numbers = self.history(), self.numbers()
+        listed = [line["generation"] for line in lines if line.get("generation") is not None]
+        with contextlib.suppress(
+            TuningError, OSError
+        ):  # damaged or full: the run itself says so, where it matters to it
+            for number in (number for number in numbers if number not in listed):
+                manifest = self.manifest(number)
+                if number == numbers[-1] and manifest["parent"] == self.current() and (lines or number == 0):
+                    self._point_current_to(number)
+                self.note(manifest | {"generation": number})
+                listed.append(number)
+            if listed and self.current() not in (None, listed[-1]):
+                reason = "the run that did this was interrupted before it could say so"
+                self.note({"outcome": ACTIVATED, "generation": self.current(), "reason": reason})
+
     def _manifest_path(self, number: int) -> str:
         return self._at("generations", f"{number:04d}", "manifest.json")
 
@@ -494,7 +515,7 @@ class StateDirectory:
             except OSError as error:
                 remove_directories(made)
                 raise TuningError(
-                    f"state_dir {directory}: cannot be made: {error.strerror}. Become root, or set nccl_env_state_dir."
+                    f"state_dir {directory}: cannot be made: {error.strerror}. Legal: a directory that this user can make and write; set nccl_env_state_dir, or become root."
                 ) from error
             made.append(directory)
         return made

@@ -173,7 +173,7 @@ def _try_candidate(wish: Wish, interpreter: Interpreter, content: bytes, path: s
     parts = managed_block.split(content, path)
     if parts.foreign.strip():
         alone = interpreter.trial(parts.masked, path)
-        _refuse_error(alone["error"], path, "is broken")
+        _refuse_error(alone["error"], path, "is broken", "Repair it")
         before_site = interpreter.trial(b"", path)["env"]
         hidden = sorted(name for name in wish.env if alone["env"].get(name) != before_site.get(name))
         if hidden:
@@ -182,7 +182,7 @@ def _try_candidate(wish: Wish, interpreter: Interpreter, content: bytes, path: s
                 f"Legal: take that code out by hand (it cannot be taken over), or leave these variables out of the profile."
             )
     tried = interpreter.trial(content, path)
-    _refuse_error(tried["error"], path, "would be broken by the rendered candidate")
+    _refuse_error(tried["error"], path, "would be broken by the rendered candidate", "Repair the template")
     preset = interpreter.service.environment
     missing = [
         name
@@ -197,7 +197,7 @@ def _try_candidate(wish: Wish, interpreter: Interpreter, content: bytes, path: s
         )
 
 
-def _refuse_error(error: Optional[dict], path: str, what: str) -> None:
+def _refuse_error(error: Optional[dict], path: str, what: str, cure: str) -> None:
     if error is None:
         return
     where = f"{path}, line {error['line']}" if error["line"] else path
@@ -206,6 +206,5 @@ def _refuse_error(error: Optional[dict], path: str, what: str) -> None:
         if error["type"] in ("SystemExit", "KeyboardInterrupt")
         else ""
     )
-    raise TuningError(
-        f"{where}: {what}: {error['type']}: {error['text']}.{end} Nothing was changed. Repair it, then run again."
-    )
+    said = f"{error['type']}: {error['text']}" if error["text"] else error["type"]
+    raise TuningError(f"{where}: {what}: {said}.{end} Nothing was changed. {cure}, then run again.")
