@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PROFILE ?= known_good
 CHECKS ?=
+GPU_PYTHON ?= /usr/bin/python3
 
 ROOT := $(CURDIR)
 CACHE := $(ROOT)/.cache
@@ -24,7 +25,7 @@ unexport PYTHONPATH PYTHONHOME
 
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --no-input --disable-pip-version-check --no-deps
 
-.PHONY: help setup demo test lint unit format bench changelog requirements clean
+.PHONY: help setup demo test lint unit format bench gpu-test changelog requirements clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -52,6 +53,9 @@ bench: setup ## compare steady-state tune.yml with a plain playbook, and measure
 
 changelog: $(VENV)/.test-stamp ## put the fragments, and new plugins, into the version that galaxy.yml names
 	@PATH="$(ROOT)/$(BIN):$$PATH" antsibull-changelog release --update-existing --reload-plugins
+
+gpu-test: setup ## on a GPU machine, as root: tune it, ask NCCL, roll back (GPU_PYTHON=the Python with torch)
+	@$(BIN)/python tests/gpu/tune_this_machine.py --interpreter $(GPU_PYTHON)
 
 requirements: $(VENV)/.demo-stamp ## resolve requirements/*.in anew into the pinned *.txt
 	@$(PIP_INSTALL) uv

@@ -2,12 +2,12 @@
 # Copyright: gpu_node.tuning contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tune the GPU machine that this runs on, for real, and ask NCCL itself; then take the block out again.
+"""Tune the GPU machine that this runs on, for real, and ask NCCL itself; then roll back.
 
 1. NCCL's all-reduce before the tune names none of the managed variables.
 2. playbooks/tune.yml with profile known_good writes the system's sitecustomize.py (root) and reads it back.
 3. NCCL's all-reduce, started with an environment without them, says `NCCL_X set by environment to Y` for every managed variable.
-4. A second tune changes nothing; profile stock takes the block out; the files are as they were, and NCCL names none of them again.
+4. A second tune changes nothing; playbooks/rollback.yml to generation 0 leaves the files as they were, and NCCL names none of them.
 
 Needs root, two GPUs or more, a Python with torch (--interpreter) and ansible-core in the Python that runs this script.
 Exit status 0 only when every step held. Every figure printed is read from the machine.
@@ -49,19 +49,19 @@ def main() -> int:
         inventory = write_inventory(Path(scratch), arguments.interpreter)
         before, said_before = tree(), ask_nccl(arguments.interpreter, Path(scratch))
         checks.hold("NCCL names no managed variable before the tune", not set(said_before["set"]) & set(declared))
-        first = play(arguments, inventory, "known_good")
+        first = play(arguments, inventory, "tune.yml", "profile=known_good")
         print(first)
-        checks.hold("tune.yml applied known_good", "changed=1" in first and "failed=0" in first)
+        checks.hold("tune.yml applied known_good", changed_tasks(first) == 1)
         said = ask_nccl(arguments.interpreter, Path(scratch))
         for name, value in sorted(declared.items()):
             checks.hold(f"NCCL: {name} set by environment to {value}", said["set"].get(name) == value)
         checks.hold("the all-reduce is right on every rank", all(rank["sum_is_right"] for rank in said["ranks"]))
-        checks.hold(
-            "a second tune changes nothing",
-            "changed=0" in play(arguments, inventory, "known_good").rsplit("PLAY RECAP", 1)[1],
-        )
-        play(arguments, inventory, "stock")
-        checks.hold("after profile stock every file is byte-identical", tree() == before)
+        second = play(arguments, inventory, "tune.yml", "profile=known_good")
+        checks.hold("a second tune changes nothing", changed_tasks(second) == 0)
+        verified = play(arguments, inventory, "verify.yml", f"verify_file={scratch}/verify.json")
+        checks.hold("verify.yml finds no drift", "failed=0" in verified)
+        play(arguments, inventory, "rollback.yml", "generation=0")
+        checks.hold("after a rollback to generation 0 every file is byte-identical", tree() == before)
         checks.hold(
             "NCCL names no managed variable after it",
             not set(ask_nccl(arguments.interpreter, Path(scratch))["set"]) & set(declared),
@@ -106,20 +106,18 @@ def write_inventory(scratch: Path, interpreter: str) -> Path:
     return path
 
 
-def play(arguments: argparse.Namespace, inventory: Path, profile: str) -> str:
-    command = [
-        arguments.ansible_playbook,
-        str(ROOT / "playbooks/tune.yml"),
-        "-i",
-        str(inventory),
-        "-e",
-        f"profile={profile}",
-    ]
+def play(arguments: argparse.Namespace, inventory: Path, playbook: str, extra: str) -> str:
+    """Output of the playbook; ends the program where it fails."""
+    command = [arguments.ansible_playbook, str(ROOT / "playbooks" / playbook), "-i", str(inventory), "-e", extra]
     ran = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, timeout=300)
     if ran.returncode != 0:
         print(ran.stdout, ran.stderr, file=sys.stderr)
         sys.exit(1)
     return ran.stdout
+
+
+def changed_tasks(output: str) -> int:
+    return int(re.search(r"^this-machine +:.* changed=(\d+)", output, re.MULTILINE)[1])
 
 
 def tree() -> str:
