@@ -98,7 +98,13 @@ def table() -> list[Check]:
         Check("artefact", script("artefact"), "package", figure=r"(\d+ files, \d+ kB)"),
         Check("docs", script("docs"), "package", figure=r"(\d+ pages)"),
         Check("sanity", script("sanity"), "package", figure=r"(\d+ sanity tests)", timeout=1500),
-        Check("integration", tool("pytest", "tests/integration", "--numprocesses=2"), "run", figure=PYTEST_FIGURE, timeout=1500),
+        Check(
+            "integration",
+            tool("pytest", "tests/integration", "--numprocesses=2"),
+            "run",
+            figure=PYTEST_FIGURE,
+            timeout=1500,
+        ),
         Check(
             "demo",
             script("demo"),

@@ -515,7 +515,8 @@ class StateDirectory:
             except OSError as error:
                 remove_directories(made)
                 raise TuningError(
-                    f"state_dir {directory}: cannot be made: {error.strerror}. Legal: a directory that this user can make and write; set nccl_env_state_dir, or become root."
+                    f"state_dir {directory}: cannot be made: {error.strerror}. "
+                    f"Legal: a directory that this user can make and write; set nccl_env_state_dir, or become root."
                 ) from error
             made.append(directory)
         return made
