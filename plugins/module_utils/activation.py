@@ -12,7 +12,6 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import sitecustomi
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import ReadBack, faults, read_back, remarks
-from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import ACTIVATED, FAILED, StateDirectory
 
 KNOWN_GOOD, PREVIOUS = "known_good", "previous"
