@@ -205,6 +205,14 @@ class StateDirectory:
             return None
         return record["after"]["link"] if record else None
 
+    def recorded_target(self, path: str) -> Optional[str]:
+        """The file behind ``path`` as the current generation knows it; None without a record."""
+        try:
+            record = self._current_record(path)
+        except TuningError:
+            return None
+        return record["after"]["target"] if record else None
+
     def first_seen(self, path: str) -> Optional[dict]:
         """The oldest record of the file ``path``; its ``before`` is how the file was before us."""
         for number in self.numbers():
@@ -304,7 +312,7 @@ class StateDirectory:
         numbers = self.numbers()
         if len(numbers) <= self.keep:
             return []
-        safe = {0, self.current(), self.newest_known_good(), *self._first_of_each_file()}
+        safe = {0, numbers[-1], self.current(), self.newest_known_good(), *self._first_of_each_file()}
         gone = [number for number in numbers if number not in safe][: len(numbers) - self.keep]
         for number in gone:
             self._forget(number)

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import pathlib
+import re
+import shutil
 import stat
 import threading
 import time
@@ -17,10 +20,13 @@ import time
 import pytest
 from ansible_collections.gpu_node.tuning.plugins.module_utils import node_lock, state_directory
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_list import generation_list
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState, look
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import Change, StateDirectory, sha256
+from ansible_collections.gpu_node.tuning.plugins.module_utils.version import VERSION
 
 from .interpreters import tree
+from .nodes import OTHER_ENV, PlayedNode
 
 FACTS = {"outcome": "applied", "profile": "known_good", "profile_status": "known_good", "reason": None}
 ABSENT = FileState("/x/s.py", "/x/s.py", None, None, None, None, None)
@@ -30,6 +36,11 @@ VENDOR = FileState("/x/s.py", "/x/s.py", "../etc/s.py", b"hook\n", 0o644, 0, 0)
 @pytest.fixture
 def state(tmp_path):
     return StateDirectory(str(tmp_path / "a" / "state"))
+
+
+@pytest.fixture
+def node(tmp_path):
+    return PlayedNode(tmp_path)
 
 
 @pytest.fixture
@@ -395,3 +406,354 @@ def test_a_real_file_round_trips(tmp_path, state):
     assert state.knows(look(str(file)))
     file.chmod(0o600)
     assert not state.knows(look(str(file)))
+
+
+# --- what a manifest says
+
+
+def described(**facts):
+    """Facts of an applied generation, as a run gives them."""
+    return {**FACTS, "declared": {"NCCL_PROTO": "LL"}, **facts}
+
+
+def rewrite(state, number, **changes):
+    """Edit a manifest, and give it the checksum that fits: what another version of the collection would have written."""
+    path = pathlib.Path(state.path, "generations", f"{number:04d}", "manifest.json")
+    manifest = {**json.loads(path.read_text(encoding="utf-8")), **changes}
+    del manifest["checksum"]
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    manifest["checksum"] = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+
+
+def test_a_manifest_has_the_documented_keys_and_who_wrote_it(node):
+    node.tune()
+    with open(node.manifest(1), encoding="utf-8") as stream:
+        manifest = json.load(stream)
+    assert set(manifest) == documented_keys()
+    assert (manifest["schema"], manifest["number"], manifest["parent"]) == (1, 1, 0)
+    assert manifest["by"] == "ops@controller"
+    assert manifest["collection_version"] == VERSION
+    assert manifest["declared"] == {"NCCL_ALGO": "Ring", "NCCL_PROTO": "LL"}
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", manifest["time"])
+    assert {entry["by"] for entry in node.state.history()} == {"ops@controller"}
+    without = {key: value for key, value in manifest.items() if key != "checksum"}
+    text = json.dumps(without, sort_keys=True, separators=(",", ":"))
+    assert manifest["checksum"] == hashlib.sha256(text.encode()).hexdigest()
+
+
+def documented_keys():
+    page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "what_is_written.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \|", page.partition("## The manifest")[2], re.MULTILINE)
+    return {key for row in rows for key in re.findall(r"`(\w+)`", row)}
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "3", "null", '"text"', "{}", '{"schema": "9", "checksum": ""}', '{"checksum": ""}', "\0", "[" * 9],
+)
+def test_a_manifest_that_is_none_is_named(used, content):
+    path = pathlib.Path(used.path, "generations", "0001", "manifest.json")
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(TuningError, match=f"^{path}: .*Put this generation back from a backup, or choose another one"):
+        used.manifest(1)
+    assert not used.knows(VENDOR)
+    assert used.damage()[0].startswith(f"{path}: ")
+
+
+def test_an_edited_manifest_is_refused_by_name(used):
+    path = pathlib.Path(used.path, "generations", "0001", "manifest.json")
+    path.write_text(path.read_text(encoding="utf-8").replace('"0644"', '"0666"'), encoding="utf-8")
+    for ask in (used.manifest, used.states_at, used.verify):
+        with pytest.raises(TuningError, match=f"^{path}: its checksum does not fit: it was edited"):
+            ask(1)
+    assert used.manifest(0)["outcome"] == "found"
+
+
+def test_a_newer_form_of_the_manifest_is_refused_with_the_version(used):
+    rewrite(used, 1, schema=2, collection_version="7.8.9")
+    with pytest.raises(
+        TuningError, match=r"written by version 7\.8\.9 of the collection, in a form \(schema 2\).*Use version 7\.8\.9"
+    ):
+        used.manifest(1)
+
+
+def test_a_newer_version_is_refused_for_the_return_only(used):
+    rewrite(used, 1, collection_version="0.10.0")
+    assert used.manifest(1)["collection_version"] == "0.10.0"
+    used.verify(1)
+    assert used.knows(VENDOR)
+    with pytest.raises(
+        TuningError, match=r"recorded by version 0\.10\.0 of the collection; this is version 0\.\d+\.\d+"
+    ):
+        used.states_at(1)
+    assert len(used.states_at(0)) == 1
+
+
+@pytest.mark.parametrize("damage", ["changed", "missing"])
+def test_bytes_that_are_not_those_that_were_recorded_are_named(used, damage):
+    kept = pathlib.Path(used.path, "generations", "0001", "after", "x", "s.py")
+    kept.write_bytes(b"hooK\n") if damage == "changed" else kept.unlink()
+    words = "its bytes are not those that were recorded" if damage == "changed" else "cannot be read: No such file"
+    for ask in (used.states_at, used.verify):
+        with pytest.raises(TuningError, match=f"^{kept}: {words}.*generation 1 back from a backup, or choose another"):
+            ask(1)
+    assert used.damage()[0].startswith(f"{kept}: ")
+    assert used.states_at(0) == [ABSENT]
+
+
+# --- full snapshots
+
+B = ABSENT._replace(path="/y/s.py", target="/y/s.py")
+B_TUNED = B._replace(content=b"b\n", mode=0o600, uid=0, gid=0)
+
+
+@pytest.fixture
+def two_files(used):
+    """0: A absent; 1: A as VENDOR; 2: B first touched; 3: A edited."""
+    used.record([Change(B, B_TUNED, ["/y"])], FACTS)
+    used.record([Change(VENDOR, VENDOR._replace(content=b"new\n"), [])], FACTS)
+    return used
+
+
+def test_a_generation_carries_the_files_that_it_does_not_touch(two_files):
+    assert [record["path"] for record in two_files.manifest(2)["files"]] == ["/y/s.py", "/x/s.py"]
+    assert [record["path"] for record in two_files.manifest(3)["files"]] == ["/x/s.py", "/y/s.py"]
+    assert two_files.states_at(3) == [VENDOR._replace(content=b"new\n"), B_TUNED]
+    assert two_files.states_at(2) == [B_TUNED, VENDOR]
+    assert two_files.manifest(3)["files"][1]["made_directories"] == []
+    assert two_files.made_directories("/y/s.py") == ["/y"]
+    two_files.verify(3)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_file_that_was_first_touched_later_is_as_it_was_before_that(two_files, number):
+    assert two_files.states_at(number) == [(ABSENT, VENDOR)[number], B]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_damaged_generation_does_not_shut_the_way_to_older_ones(two_files, number):
+    pathlib.Path(two_files.path, "generations", "0003", "manifest.json").write_text("{", encoding="utf-8")
+    assert two_files.states_at(number) == [(ABSENT, VENDOR)[number], B]
+
+
+def test_how_a_file_was_is_not_guessed_when_its_first_generation_is_damaged(two_files):
+    path = pathlib.Path(two_files.path, "generations", "0002", "manifest.json")
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(TuningError, match=f"^{path}: "):
+        two_files.states_at(0)
+    assert len(two_files.states_at(3)) == 2
+
+
+def test_after_a_return_a_file_of_later_generations_is_known(two_files):
+    two_files.make_current(0, FACTS)
+    assert two_files.knows(ABSENT)
+    assert two_files.knows(B)
+    assert not two_files.knows(B_TUNED)
+    two_files.keep_found(ABSENT, B)
+    assert two_files.numbers() == [0, 1, 2, 3]
+
+
+# --- how many stay
+
+
+def fill(state, count, **facts):
+    for _ in range(count):
+        state.record([Change(VENDOR, VENDOR, [])], described(**{"profile_status": "experimental", **facts}))
+
+
+def test_the_oldest_go_first(used):
+    used.keep = 4
+    fill(used, 5)
+    assert used.numbers() == [0, 4, 5, 6]
+    assert used.current() == 6
+    assert used.states_at(4) == [VENDOR]
+
+
+def test_what_must_stay_stays(state):
+    state.keep = 1
+    with state.locked(5):
+        state.keep_found(ABSENT)
+        state.record([Change(ABSENT, VENDOR, [])], described())
+        fill(state, 1)
+        state.record([Change(B, B_TUNED, [])], described(profile_status="experimental"))
+        fill(state, 3)
+    # 0; the newest known-good; the first that names B; the current one
+    assert state.numbers() == [0, 1, 3, 6]
+    assert state.current() == 6
+    state.make_current(3, FACTS)
+    assert state.prune() == []  # the newest stays, so that no number is given twice
+    fill(state, 1)
+    assert state.numbers() == [0, 1, 3, 7]
+
+
+def test_what_was_found_is_recorded_without_pruning(used):
+    """A return to generation 2 records a change by others first; it must not delete generation 2 by that."""
+    fill(used, 3)
+    used.keep = 1
+    used.keep_found(ABSENT)
+    assert used.numbers() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_run_that_is_killed_while_it_deletes_leaves_no_half_generation(used, monkeypatch):
+    fill(used, 3)
+    used.keep = 2
+
+    def killed(path, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(state_directory.shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            used.prune()
+    for number in used.numbers():
+        used.verify(number)
+    assert [name for name in generations(used) if name.endswith(".partial")]
+    with used.locked(5):
+        assert not [name for name in generations(used) if name.endswith(".partial")]
+
+
+def test_a_generation_that_cannot_be_deleted_does_not_fail_the_run(used, monkeypatch):
+    fill(used, 2)
+    used.keep = 2
+
+    def refused(*arguments, **options):
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    real = os.rename
+    monkeypatch.setattr(state_directory.os, "rename", lambda a, b: refused() if b.endswith(".partial") else real(a, b))
+    assert used.record([Change(VENDOR, VENDOR, [])], described()) == 4
+    assert used.current() == 4
+
+
+def test_names_that_are_no_generations_are_passed_over(used):
+    for name in ("²", "٣", "1", "00001", "0002.partial", "x", "-001"):
+        os.mkdir(os.path.join(used.path, "generations", name))
+    assert used.numbers() == [0, 1]
+
+
+# --- the newest that is known to work
+
+
+def test_newest_known_good(used):
+    assert used.newest_known_good() is None  # nothing is declared: that is the profile stock
+    used.record([Change(VENDOR, VENDOR, [])], described())
+    assert used.newest_known_good() == 2
+    fill(used, 1, outcome="adopted", profile_status="known_good")
+    assert used.newest_known_good() == 3
+    fill(used, 1)
+    fill(used, 1, profile_status="dead_end")
+    fill(used, 1, profile_status="known_good", outcome="found")
+    fill(used, 1, profile_status="known_good", declared={})
+    used.note({"outcome": "failed", "profile": "known_good", "profile_status": "known_good"})
+    assert used.newest_known_good() == 3
+
+
+@pytest.mark.parametrize("damage", ["manifest", "bytes"])
+def test_a_damaged_one_is_not_known_to_work(used, damage):
+    fill(used, 2, profile_status="known_good")
+    place = pathlib.Path(used.path, "generations", "0003")
+    if damage == "manifest":
+        (place / "manifest.json").write_text("{}", encoding="utf-8")
+    else:
+        (place / "after" / "x" / "s.py").write_bytes(b"")
+    assert used.newest_known_good() == 2
+
+
+# --- the history, the clock, the link
+
+
+def test_a_line_that_cannot_be_read_is_said(used):
+    path = pathlib.Path(used.path, "history.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + b"{\xff torn\n" + b"[1]\n\n" + lines[1])
+    assert [entry["outcome"] for entry in used.history()] == ["found", "unreadable", "unreadable", "applied"]
+    assert used.history()[2]["reason"] == "line 3 of history.jsonl cannot be read"
+
+
+def test_a_line_that_a_power_loss_cut_does_not_swallow_the_next(used):
+    path = pathlib.Path(used.path, "history.jsonl")
+    path.write_bytes(path.read_bytes()[:-9])
+    used.note({"outcome": "failed", "reason": "x"})
+    assert [entry["outcome"] for entry in used.history()] == ["found", "unreadable", "failed"]
+
+
+def test_a_clock_that_goes_back_changes_no_order(used, monkeypatch):
+    monkeypatch.setattr(state_directory, "now", lambda: "1999-12-31T23:59:59Z")
+    fill(used, 1, profile_status="known_good")
+    assert used.current() == 2
+    assert used.newest_known_good() == 2
+    assert [entry["generation"] for entry in used.history()] == [0, 1, 2]
+    assert used.manifest(2)["time"] == "1999-12-31T23:59:59Z"
+    used.verify(2)
+
+
+@pytest.mark.parametrize("link", ["nowhere", "generations/x", ""])
+def test_a_current_that_names_no_number_is_refused_by_name(used, link):
+    current = pathlib.Path(used.path, "current")
+    current.unlink()
+    current.symlink_to(link) if link else current.mkdir()
+    with pytest.raises(TuningError, match=f"^{current}: not a link to a generation.*Remove it, then run again"):
+        used.current()
+    assert used.damage()[0].startswith(str(current))
+
+
+def test_a_half_restored_directory_keeps_what_it_has(used):
+    """A backup without links brings the generations back, and no ``current``."""
+    os.unlink(os.path.join(used.path, "current"))
+    assert used.current() is None
+    used.keep_found(VENDOR)
+    assert used.current() == 2
+    assert used.manifest(2)["reason"] == "found different from what the last generation left"
+    shutil.rmtree(os.path.join(used.path, "generations", "0002"))  # and now it names one that is not there
+    assert used.damage()[0].startswith(os.path.join(used.path, "generations", "0002", "manifest.json"))
+    used.keep_found(VENDOR)
+    assert used.numbers() == [0, 1, 2]
+    used.verify(used.current())
+
+
+def test_a_pointer_that_cannot_be_moved_leaves_no_generation_behind(used, monkeypatch):
+    def full(source, target):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(state_directory.os, "replace", full)
+        with pytest.raises(TuningError, match="generation 2 cannot be written: No space left"):
+            fill(used, 1)
+        with pytest.raises(TuningError, match="current: cannot be changed: No space left"):
+            used.make_current(0, FACTS)
+    assert (used.numbers(), used.current()) == ([0, 1], 1)
+    assert [entry["outcome"] for entry in used.history()] == ["found", "applied"]
+
+
+# --- all of it as data
+
+
+def test_the_list_of_generations_names_damage_and_goes_on(node):
+    node.tune()
+    node.tune(OTHER_ENV)
+    node.edit_manifest(1, profile="another")
+    listed = generation_list(node.state)
+    assert (listed["current"], listed["known_good"]) == (2, 2)
+    assert [(entry["number"], entry["intact"]) for entry in listed["generations"]] == [(0, True), (1, False), (2, True)]
+    assert listed["generations"][2]["paths"] == [str(node.path())]
+    assert listed["generations"][2]["declared"] == OTHER_ENV
+    assert [entry["outcome"] for entry in listed["history"]] == ["found", "applied", "applied"]
+    (problem,) = listed["problems"]
+    assert problem.startswith(f"{node.manifest(1)}: its checksum does not fit")
+
+
+def test_the_list_of_a_node_that_was_never_tuned(state, tmp_path):
+    nothing = {"current": None, "known_good": None, "generations": [], "history": [], "problems": []}
+    assert generation_list(state) == nothing
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_list_of_a_directory_that_is_none(tmp_path):
+    (tmp_path / "generations").write_text("")
+    (tmp_path / "current").mkdir()
+    (tmp_path / "history.jsonl").mkdir()
+    listed = generation_list(StateDirectory(str(tmp_path)))
+    assert listed["generations"] == []
+    assert len(listed["problems"]) == 3
+    assert all(problem.startswith(str(tmp_path)) for problem in listed["problems"])
