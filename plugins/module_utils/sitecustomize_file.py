@@ -164,7 +164,7 @@ def restore(state: FileState) -> list:
         if state.exists:
             # The bytes first: until the link is in its place, the path shows what stood there, and then all of the new.
             made = write(state, state.content)
-            settle(state)
+            settle(state._replace(path=state.target))
             return made + _make_link(state)
         made = _make_link(state)
     if not state.exists:
@@ -243,13 +243,22 @@ def _directories(state: FileState) -> list:
     return list(dict.fromkeys((os.path.dirname(state.target), os.path.dirname(state.path))))
 
 
-def _make_directories(directory: str) -> list:
+def missing_directories(state: FileState) -> list:
+    """Directories that a write to the file would have to make, outermost first."""
+    return _missing(os.path.dirname(state.target))
+
+
+def _missing(directory: str) -> list:
     missing = []
     while not os.path.isdir(directory):
         missing.insert(0, directory)
         directory = os.path.dirname(directory)
+    return missing
+
+
+def _make_directories(directory: str) -> list:
     made = []
-    for path in missing:
+    for path in _missing(directory):
         try:
             os.mkdir(path)
             os.chmod(path, 0o755)  # noqa: S103 - whatever the umask: the service's user must get in
