@@ -67,8 +67,8 @@ def conditions() -> dict:
         "versions": f"Python {platform.python_version()}, ansible-core {version('ansible-core')}, "
         f"{collection['namespace']}.{collection['name']} {collection['version']}",
         "commands": [
-            shlex.join(["ansible-playbook", *steady_state.command(path)[1:]])
-            for path in steady_state.PLAYBOOKS.values()
+            shlex.join(["ansible-playbook", *steady_state.command(playbook)[1:]])
+            for playbook in steady_state.PLAYBOOKS.values()
         ],
         "load_before": load(),
     }
@@ -84,7 +84,7 @@ def show_steady_state(found: dict) -> None:
     for name in steady_state.PLAYBOOKS:
         each = found[name]
         modules = ", ".join(f"{module.rpartition('.')[2]} {count:g}" for module, count in each["modules"].items())
-        say(f"  {name:6} wall {each['wall']} s, median {each['wall_median']:.1f} s")
+        say(f"  {name:8} wall {each['wall']} s, median {each['wall_median']:.1f} s")
         say(f"         CPU  {each['cpu']} s, median {each['cpu_median']:.1f} s")
         say(f"         a node: tasks {each['tasks_per_node']:g}, commands sent {each['commands_per_node']:g}")
         say(f"                 module executions {each['modules_per_node']:g} ({modules})")
@@ -92,10 +92,15 @@ def show_steady_state(found: dict) -> None:
     say(
         f"  ratio of the median CPU times:           {ratio(found, 'cpu'):.2f} (depends less on what else the machine does)"
     )
+    for name in ("rollback", "verify"):
+        wall, cpu = ratio(found, "wall", name, "ours"), ratio(found, "cpu", name, "ours")
+        say(
+            f"  {name}, which changes nothing, against tune.yml: walls {wall:.2f} (goal: at most 1), CPU times {cpu:.2f}"
+        )
 
 
-def ratio(found: dict, key: str) -> float:
-    return found["ours"][f"{key}_median"] / found["stock"][f"{key}_median"]
+def ratio(found: dict, key: str, name: str = "ours", base: str = "stock") -> float:
+    return found[name][f"{key}_median"] / found[base][f"{key}_median"]
 
 
 def show_start_up(found: dict) -> None:
