@@ -23,6 +23,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import node_lock
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import (
     FileState,
+    missing_directories,
     remove_directories,
     sync_directory,
 )
@@ -36,7 +37,7 @@ NUMBERED = re.compile("[0-9]{4}|[1-9][0-9]{4,}")
 
 
 class Change(NamedTuple):
-    """One file before and after, and the directories (outermost first) that had to be made for it."""
+    """One file before and after, and the directories (outermost first) that had to be made for it, or will have to be."""
 
     before: FileState
     after: FileState
@@ -253,7 +254,8 @@ class StateDirectory:
                 else "found different from what the last generation left"
             )
             facts = {"outcome": FOUND, "profile": None, "profile_status": None, "reason": reason}
-            self._record([Change(state, state, []) for state in states], facts)
+            # A run that is killed may have made the directories and recorded no more than this.
+            self._record([Change(state, state, missing_directories(state)) for state in states], facts)
 
     def record(self, changes: list, facts: dict) -> int:
         """Write the next generation, make it current, note it in the history. ``facts`` joins the manifest. Returns its number."""

@@ -53,7 +53,8 @@ def tune(
             )
     with state.locked(lock_timeout):
         plan = make_plan(wish, interpreter, state)
-        sitecustomize_file.sweep(plan.state)
+        for target in {plan.state.target, state.recorded_target(plan.state.path) or plan.state.target}:
+            sitecustomize_file.sweep(plan.state._replace(target=target))
         result, generation = (
             _apply(wish, interpreter, plan, state) if plan.changes else _confirm(wish, interpreter, plan, state)
         )
@@ -62,8 +63,11 @@ def tune(
 
 def _confirm(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_directory.StateDirectory) -> tuple:
     """The file is as declared already: read it back, and see to it that a generation says so (a killed run leaves that open)."""
+    complete = wish.body is None or state.knows(plan.state)
+    if not complete:
+        _settle(plan)  # a run killed after its rename left the old bytecode, which passes for the new within one second
     result = _judged_read_back(wish, interpreter, plan)
-    if wish.body is None or state.knows(plan.state):
+    if complete:
         return result, state.current()
     if not state.numbers():
         state.keep_found(plan.state)
