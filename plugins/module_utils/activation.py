@@ -92,10 +92,12 @@ def _bring_back(
     state: StateDirectory, number: int, manifest: dict, found: list, wanted_states: list, probe_timeout: float
 ) -> tuple:
     before, after = _that_differ(found, wanted_states)
-    for target in found:
+    for target in found + wanted_states:
         sitecustomize_file.sweep(target)
+    behind = _behind_links(before, after)
     if before:
-        state.keep_found(*found)
+        lost = tuple(now for now, then in behind if now.exists and now.content != then.content)
+        state.keep_found(*found, aside=lost)
     facts = {key: manifest.get(key) for key in ("profile", "profile_status")}
     made = []
     try:
@@ -107,11 +109,20 @@ def _bring_back(
             _remove_emptied(state, wanted_states)
             state.make_current(number, dict(facts, outcome=ACTIVATED))
     except BaseException as error:
-        _undo(before, made, error)
+        _undo(before + [now for now, _then in behind], made, error)
         with contextlib.suppress(TuningError):  # a full disk may be the failure itself, and that is what must be told
             state.note(dict(facts, outcome=FAILED, reason=str(error)))
         raise
     return result, notes
+
+
+def _behind_links(before: list, after: list) -> list:
+    """(FileState now, FileState wanted) of files that are written because a link to them comes back, and that the path does not show now."""
+    return [
+        (sitecustomize_file.look_at_any(then.target), then)
+        for now, then in zip(before, after)
+        if then.link is not None and now.target != then.target
+    ]
 
 
 def _that_differ(found: list, wanted_states: list) -> tuple:

@@ -171,9 +171,12 @@ class StateDirectory:
 
     def verify(self, number: int) -> None:
         """Read every byte of generation ``number`` itself. Raises TuningError that names what is damaged."""
-        for record in self.manifest(number)["files"]:
+        manifest = self.manifest(number)
+        for record in manifest["files"]:
             for side in ("before", "after"):
                 self._state(number, record, side)
+        for record in manifest.get("aside", []):
+            self._state(number, record, "aside")
 
     def knows(self, state: FileState) -> bool:
         """True when the current generation left the file as ``state`` shows it. False where that cannot be read."""
@@ -245,9 +248,12 @@ class StateDirectory:
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    def keep_found(self, *states: FileState) -> None:
-        """Before the first byte changes: what stands there now is in a generation, absence included."""
-        if not all(self.knows(state) for state in states):
+    def keep_found(self, *states: FileState, aside: tuple = ()) -> None:
+        """Before the first byte changes: what stands there now is in a generation, absence included.
+
+        ``aside``: states of files that are no managed paths, and whose bytes are about to be lost. They are kept for a person.
+        """
+        if aside or not all(self.knows(state) for state in states):
             reason = (
                 "the node as it was found"
                 if not self.numbers()
@@ -255,7 +261,7 @@ class StateDirectory:
             )
             facts = {"outcome": FOUND, "profile": None, "profile_status": None, "reason": reason}
             # A run that is killed may have made the directories and recorded no more than this.
-            self._record([Change(state, state, missing_directories(state)) for state in states], facts)
+            self._record([Change(state, state, missing_directories(state)) for state in states], facts, aside)
 
     def record(self, changes: list, facts: dict) -> int:
         """Write the next generation, make it current, note it in the history. ``facts`` joins the manifest. Returns its number."""
@@ -263,10 +269,10 @@ class StateDirectory:
         self.prune()
         return number
 
-    def _record(self, changes: list, facts: dict) -> int:
+    def _record(self, changes: list, facts: dict, aside: tuple = ()) -> int:
         number = max([-1, *self.numbers()]) + 1
         try:
-            self._write_generation(number, changes, facts)
+            self._write_generation(number, changes, facts, aside)
             self._point_current_to(number)
         except OSError as error:
             self._forget(number)
@@ -353,7 +359,7 @@ class StateDirectory:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _write_generation(self, number: int, changes: list, facts: dict) -> None:
+    def _write_generation(self, number: int, changes: list, facts: dict, aside: tuple) -> None:
         final = self._at("generations", f"{number:04d}")
         temporary = final + PARTIAL
         self._make(self._at("generations"))
@@ -369,7 +375,10 @@ class StateDirectory:
             by=self.by,
             collection_version=VERSION,
             files=records,
+            aside=[{"path": state.path, "aside": _describe(state)} for state in aside],
         )
+        for state in aside:
+            self._keep_bytes(temporary, "aside", state.path, state.content)
         manifest["checksum"] = _checksum(manifest)
         _write_file(os.path.join(temporary, "manifest.json"), json.dumps(manifest, indent=1, sort_keys=True).encode())
         for directory, _names, _files in os.walk(temporary):
@@ -516,6 +525,8 @@ class StateDirectory:
         for directory in missing:
             try:
                 os.mkdir(directory, 0o700)
+                made.append(directory)
+                sync_directory(os.path.dirname(directory))
             except FileExistsError as error:
                 if os.path.lexists(directory) and not os.path.isdir(directory):
                     raise TuningError(
@@ -528,7 +539,6 @@ class StateDirectory:
                     f"state_dir {directory}: cannot be made: {error.strerror}. "
                     f"Legal: a directory that this user can make and write; set nccl_env_state_dir, or become root."
                 ) from error
-            made.append(directory)
         return made
 
 

@@ -29,7 +29,7 @@ HOOK = b"try:\n    import apport_python_hook\nexcept ImportError:\n    pass\nels
 
 
 class PlayedInterpreter(Interpreter):
-    """Reads ``../lib/sitecustomize.py`` beside its ``bin``, PYTHONPATH first; ``../lib/late.py`` runs last, at a real start only."""
+    """Reads ``../lib/sitecustomize.py`` beside its ``bin``, PYTHONPATH first; ``../late.py`` runs last, at a real start only."""
 
     @property
     def library(self):
@@ -62,7 +62,7 @@ class PlayedInterpreter(Interpreter):
         if isolated and file and not file.startswith(str(self.library)):
             file = None
         content = pathlib.Path(file).read_bytes() if file else b""
-        late = self.library / "late.py"
+        late = self.library.parent / "late.py"
         content += late.read_bytes() if late.exists() else b""
         env = self._run(compile(content, file or "-", "exec"), file)["env"]
         seen = {name: env[name] for name in names if name in env}
