@@ -1,0 +1,303 @@
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Results of several nodes as data, tables and metrics."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.gpu_node.tuning.plugins.filter import (
+    drift_metrics as metrics_filter,
+)
+from ansible_collections.gpu_node.tuning.plugins.filter import (
+    drift_report as report_filter,
+)
+from ansible_collections.gpu_node.tuning.plugins.filter import (
+    drift_table as table_filter,
+)
+from ansible_collections.gpu_node.tuning.plugins.filter import (
+    history_report as history_report_filter,
+)
+from ansible_collections.gpu_node.tuning.plugins.filter import (
+    history_table as history_table_filter,
+)
+from ansible_collections.gpu_node.tuning.plugins.filter import (
+    rollback_table as rollback_table_filter,
+)
+from ansible_collections.gpu_node.tuning.plugins.module_utils.drift_report import (
+    drift_metrics,
+    drift_report,
+    drift_table,
+)
+from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_tables import (
+    history_report,
+    history_table,
+    rollback_table,
+)
+from ansible_collections.gpu_node.tuning.plugins.module_utils.text_table import quoted, shown, text_table
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "verify_json.md"
+PATH = "/usr/lib/python3.12/sitecustomize.py"
+ORIGINS = {"variables": {}, "sitecustomize": [], "remarks": []}
+
+
+def variable(name="NCCL_PROTO", value="LL", **changes):
+    return {
+        "name": name,
+        "declared": "LL",
+        "file": "LL",
+        "interpreter": value,
+        "spawn": value,
+        "isolated": value,
+        "state": "effective" if value == "LL" else "overridden",
+        "origin": f"{PATH}:4" if value == "LL" else "environment",
+        **changes,
+    }
+
+
+def answered(*variables, **changes):
+    return {
+        "path": PATH,
+        "file": {"managed": True},
+        "shadowed": [],
+        "read_back": {"variables": list(variables), "imported": PATH, "expected": PATH},
+        "library": None,
+        "origins": ORIGINS,
+        "drift": [
+            f"{entry['name']}: declared 'LL', the interpreter has {entry['interpreter']!r}"
+            for entry in variables
+            if entry["interpreter"] != "LL"
+        ],
+        "problems": [],
+        **changes,
+    }
+
+
+SILENT = answered(path=None, file=None, read_back=None, drift=None, problems=["interpreter /x: cannot be started"])
+
+
+def cells(line):
+    return re.split(r" {2,}", line.strip())
+
+
+# --- verify.json
+
+
+def test_the_report_has_the_documented_shape():
+    report = drift_report({"a": answered(variable()), "b": SILENT})
+    page = PAGE.read_text(encoding="utf-8")
+    keys = set(re.findall(r"`nodes\.NAME\.(\w+)", page)) | {"imported"}
+    assert set(report["nodes"]["a"]) == set(report["nodes"]["b"]) == keys
+    (row,) = re.findall(r"^\| `nodes\.NAME\.variables\[\]` \|(.*)\|$", page, re.MULTILINE)
+    assert set(report["nodes"]["a"]["variables"][0]) == set(re.findall(r"`(\w+)`", row))
+    assert set(report) == {"schema", "drift", "nodes", "differences"}
+    assert report["schema"] == 1
+    assert json.loads(json.dumps(report)) == report
+
+
+def test_without_drift():
+    report = drift_report({"a": answered(variable()), "b": answered(variable())})
+    assert (report["drift"], report["differences"]) == (False, {})
+    assert report["nodes"]["a"]["variables"][0] == {
+        "name": "NCCL_PROTO",
+        "declared": "LL",
+        "file": "LL",
+        "interpreter": "LL",
+        "spawn": "LL",
+        "library": None,
+        "state": "effective",
+        "origin": f"{PATH}:4",
+        "drift": False,
+    }
+    lines = drift_table(report)
+    assert cells(lines[0]) == ["node", "variable", "declared", "on disk", "effective", "NCCL says", "state", "from"]
+    assert cells(lines[2]) == ["a", "NCCL_PROTO", "LL", "LL", "LL", "-", "effective", f"{PATH}:4"]
+    assert len(lines) == 4
+
+
+def test_drift_names_the_variable_and_not_one_that_begins_alike():
+    report = drift_report({"a": answered(variable(value="Simple"), variable("NCCL_PROTO_X"), variable("NCCL_P"))})
+    assert report["drift"] is report["nodes"]["a"]["drift"] is True
+    assert [entry["drift"] for entry in report["nodes"]["a"]["variables"]] == [True, False, False]
+    assert drift_table(report)[-1] == "a: NCCL_PROTO: declared 'LL', the interpreter has 'Simple'"
+
+
+def test_a_node_without_an_answer_drifts_and_is_not_counted_as_unset():
+    report = drift_report({"a": answered(variable()), "b": SILENT})
+    assert report["drift"] is True
+    assert report["nodes"]["b"]["variables"] == []
+    assert report["nodes"]["b"]["sentences"] == ["interpreter /x: cannot be started"]
+    assert report["differences"] == {}
+    lines = drift_table(report)
+    assert cells(lines[3]) == ["b", "-", "-", "-", "-", "-", "not known", "-"]
+    assert lines[-1] == "b: interpreter /x: cannot be started"
+
+
+def test_a_node_where_nothing_is_declared():
+    report = drift_report({"a": answered()})
+    assert report["drift"] is False
+    assert cells(drift_table(report)[2]) == ["a", "-", "-", "-", "-", "-", "nothing declared", PATH]
+
+
+def test_differences_between_the_nodes():
+    report = drift_report(
+        {
+            "a": answered(variable(), variable("NCCL_ALGO", "LL")),
+            "b": answered(variable(value="Simple"), variable("NCCL_ALGO", "LL")),
+            "c": answered(variable(value=None), variable("NCCL_ALGO", "LL")),
+            "d": answered(variable(), variable("NCCL_ALGO", "LL")),
+        }
+    )
+    assert report["differences"] == {"NCCL_PROTO": {"LL": ["a", "d"], "Simple": ["b"], "": ["c"]}}
+    assert drift_table(report)[-1] == "NCCL_PROTO differs between the nodes: LL on a, d; Simple on b; - on c"
+
+
+def test_a_variable_that_is_set_to_nothing_is_not_shown_as_unset():
+    report = drift_report({"a": answered(variable(value=""))})
+    assert cells(drift_table(report)[2])[:5] == ["a", "NCCL_PROTO", "LL", "LL", '""']
+
+
+def test_what_nccl_says():
+    said = {"NCCL_PROTO": ["LL", "Simple"], "NCCL_ALGO": ["Ring"]}
+    drift = ["NCCL_PROTO: declared 'LL', but NCCL says in /x.log that it read 'Simple'"]
+    report = drift_report({"a": answered(variable(), library=said, drift=drift)})
+    assert report["nodes"]["a"]["variables"][0]["library"] == ["LL", "Simple"]
+    assert report["nodes"]["a"]["variables"][0]["drift"] is True
+    assert cells(drift_table(report)[2])[5] == "LL, Simple"
+
+
+# --- metrics
+
+
+def test_metrics():
+    report = drift_report({"a": answered(variable(), variable("NCCL_ALGO", "Tree")), "b": SILENT, "c": answered()})
+    assert drift_metrics(report).splitlines() == [
+        "# HELP gpu_node_tuning_drift 1 when what is in effect on the node is not what the inventory declares.",
+        "# TYPE gpu_node_tuning_drift gauge",
+        'gpu_node_tuning_drift{node="a",variable="NCCL_PROTO"} 0',
+        'gpu_node_tuning_drift{node="a",variable="NCCL_ALGO"} 1',
+        'gpu_node_tuning_drift{node="b",variable=""} 1',
+        'gpu_node_tuning_drift{node="c",variable=""} 0',
+    ]
+    assert drift_metrics(report).endswith("\n")
+
+
+def test_labels_are_escaped():
+    text = drift_metrics(drift_report({'a"\\\nb': answered(variable())}))
+    assert text.splitlines()[2] == 'gpu_node_tuning_drift{node="a\\"\\\\\\nb",variable="NCCL_PROTO"} 0'
+
+
+# --- rollbacks and histories
+
+
+def activated(**changes):
+    return {"changed": True, "generation": 1, "files": [PATH], "stale_processes": [], "read_back": None, **changes}
+
+
+def test_rollback_table():
+    running = [
+        {"pid": 7, "started": "2026-01-02T03:04:05Z", "command": "python -c import os\nprint(1)", "unit": None},
+        {"pid": 8, "started": "2026-01-02T03:04:06Z", "command": "python -m sglang", "unit": "sglang.service"},
+    ]
+    lines = rollback_table(
+        {"a": activated(stale_processes=running), "b": activated(changed=False, generation=0, files=[])}
+    )
+    assert cells(lines[0]) == ["node", "generation", "changed", "files", "still running with old values"]
+    assert cells(lines[2]) == ["a", "1", "yes", PATH, "7 since 2026-01-02T03:04:05Z: python -c import os print(1)"]
+    assert cells(lines[3]) == ["8 (sglang.service) since 2026-01-02T03:04:06Z: python -m sglang"]
+    assert cells(lines[4]) == ["b", "0", "no", "-", "none"]
+    assert len(lines) == 5
+
+
+def listed(**changes):
+    return {
+        "changed": False,
+        "current": 1,
+        "known_good": 1,
+        "generations": [],
+        "history": [],
+        "problems": [],
+        **changes,
+    }
+
+
+def test_history_table():
+    history = [
+        {"outcome": "found", "generation": 0, "time": "T0", "reason": "the node as it was found", "by": "ops@c"},
+        {
+            "outcome": "applied",
+            "generation": 1,
+            "time": "T1",
+            "profile": "known_good",
+            "profile_status": "known_good",
+            "evidence": [{"metric": "tok/s", "value": 91, "unit": "1/s"}],
+        },
+        {"outcome": "failed", "time": "T2", "reason": "it is\nso"},
+        {"outcome": "unreadable", "reason": "line 4 of history.jsonl cannot be read"},
+    ]
+    lines = history_table({"a": listed(history=history, problems=["x:\ndamaged"]), "b": listed()})
+    assert cells(lines[0]) == [
+        "node",
+        "time",
+        "generation",
+        "outcome",
+        "profile",
+        "status",
+        "by",
+        "evidence and reason",
+    ]
+    assert [cells(line) for line in lines[2:]] == [
+        ["a", "T0", "0", "found", "-", "-", "ops@c", "the node as it was found"],
+        ["a", "T1", "1", "applied", "known_good", "known_good", "-", "tok/s 91 1/s"],
+        ["a", "T2", "-", "failed", "-", "-", "-", "it is so"],
+        ["a", "-", "-", "unreadable", "-", "-", "-", "line 4 of history.jsonl cannot be read"],
+        ["a", "-", "-", "damaged", "-", "-", "-", "x: damaged"],
+        ["b", "-", "-", "never tuned", "-", "-", "-", "-"],
+    ]
+
+
+def test_history_report():
+    report = history_report({"a": listed(invocation={"secret": 1})})
+    assert report == {
+        "schema": 1,
+        "nodes": {"a": {"current": 1, "known_good": 1, "generations": [], "history": [], "problems": []}},
+    }
+
+
+# --- cells, filters
+
+
+def test_text_table_and_cells():
+    assert text_table(("a", "bb"), [("ccc", ""), ("", "d")]) == ["a    bb", "===  ==", "ccc", "     d"]
+    assert [shown(value) for value in (None, "", 0, False, " a \n b ")] == ["-", "-", "0", "False", "a b"]
+    assert [quoted(value) for value in (None, "", "0")] == ["-", '""', "0"]
+
+
+FILTERS = {
+    "drift_metrics": metrics_filter,
+    "drift_report": report_filter,
+    "drift_table": table_filter,
+    "history_report": history_report_filter,
+    "history_table": history_table_filter,
+    "rollback_table": rollback_table_filter,
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_refuse_what_is_no_dictionary(name):
+    function = FILTERS[name].FilterModule().filters()[name]
+    for value in (None, [], "a", 3):
+        with pytest.raises(AnsibleFilterError, match=f"^{name}: .*legal: a dictionary, node name to result"):
+            function(value)
+
+
+def test_filters_are_the_functions():
+    results = {"a": answered(variable())}
+    report = report_filter.FilterModule().filters()["drift_report"](results)
+    assert report == drift_report(results)
+    assert table_filter.FilterModule().filters()["drift_table"](report) == drift_table(report)
