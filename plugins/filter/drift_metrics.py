@@ -5,7 +5,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: drift_metrics
-short_description: Turn a drift report into metrics for node_exporter
+short_description: Turn the drift of several nodes into metrics for node_exporter
 version_added: 0.1.0
 description:
   - Gives the text of a file for the textfile collector with the metric C(gpu_node_tuning_drift).
@@ -15,15 +15,15 @@ positional: _input
 options:
   _input:
     description:
-      - A report of P(gpu_node.tuning.drift_report#filter).
+      - Name of a node to the result of M(gpu_node.tuning.sitecustomize_info) on it.
     type: dict
     required: true
 """
 
 EXAMPLES = r"""
-- name: Turn a drift report into metrics for node_exporter
+- name: Turn the drift of several nodes into metrics for node_exporter
   ansible.builtin.debug:
-    msg: "{{ {inventory_hostname: nccl_env_verified} | gpu_node.tuning.drift_report | gpu_node.tuning.drift_metrics }}"
+    msg: "{{ {inventory_hostname: nccl_env_verified} | gpu_node.tuning.drift_metrics }}"
 """
 
 RETURN = r"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: drift_table
-short_description: Show a drift report as a table
+short_description: Show the drift of several nodes as a table
 version_added: 0.1.0
 description:
   - Gives the lines of a table with one row for each node and variable, then what is wrong, then where nodes differ.
@@ -15,15 +15,15 @@ positional: _input
 options:
   _input:
     description:
-      - A report of P(gpu_node.tuning.drift_report#filter).
+      - Name of a node to the result of M(gpu_node.tuning.sitecustomize_info) on it.
     type: dict
     required: true
 """
 
 EXAMPLES = r"""
-- name: Show a drift report as a table
+- name: Show the drift of several nodes as a table
   ansible.builtin.debug:
-    msg: "{{ {inventory_hostname: nccl_env_verified} | gpu_node.tuning.drift_report | gpu_node.tuning.drift_table }}"
+    msg: "{{ {inventory_hostname: nccl_env_verified} | gpu_node.tuning.drift_table }}"
 """
 
 RETURN = r"""

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+
 from ansible_collections.gpu_node.tuning.plugins.module_utils.text_table import quoted, shown, text_table
 
 SCHEMA = 1
@@ -24,8 +26,14 @@ def drift_report(results: dict) -> dict:
     }
 
 
-def drift_table(report: dict) -> list:
-    """Lines of text: a row for each node and variable, then what is wrong, then where nodes differ from each other."""
+def drift_json(results: dict) -> str:
+    """Text of verify.json. ``results``: as for drift_report."""
+    return json.dumps(drift_report(results), indent=4, sort_keys=True) + "\n"
+
+
+def drift_table(results: dict) -> list:
+    """Lines of text: a row for each node and variable, then what is wrong, then where nodes differ. ``results``: as for drift_report."""
+    report = drift_report(results)
     rows = [row for node, entry in report["nodes"].items() for row in _rows(node, entry)]
     said = [f"{node}: {sentence}" for node, entry in report["nodes"].items() for sentence in entry["sentences"]]
     for name, values in report["differences"].items():
@@ -34,8 +42,12 @@ def drift_table(report: dict) -> list:
     return [*text_table(HEAD, rows), *([""] if said else []), *said]
 
 
-def drift_metrics(report: dict) -> str:
-    """Text of the exposition format: 1 where the variable drifts on the node, else 0. A node that gave no answer has variable ""."""
+def drift_metrics(results: dict) -> str:
+    """Text of the exposition format: 1 where the variable drifts on the node, else 0. A node that gave no answer has variable "".
+
+    ``results``: as for drift_report.
+    """
+    report = drift_report(results)
     lines = [
         f"# HELP {METRIC} 1 when what is in effect on the node is not what the inventory declares.",
         f"# TYPE {METRIC} gauge",

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+
 from ansible_collections.gpu_node.tuning.plugins.module_utils.text_table import shown, text_table
 
 HISTORY_SCHEMA = 1
@@ -36,13 +38,11 @@ def history_table(results: dict) -> list:
     return text_table(HISTORY_HEAD, rows)
 
 
-def history_report(results: dict) -> dict:
-    """What history.json holds: {schema, nodes: {name: {current, known_good, generations, history, problems}}}."""
+def history_json(results: dict) -> str:
+    """Text of history.json: {schema, nodes: {name: {current, known_good, generations, history, problems}}}."""
     keys = ("current", "known_good", "generations", "history", "problems")
-    return {
-        "schema": HISTORY_SCHEMA,
-        "nodes": {node: {key: result[key] for key in keys} for node, result in results.items()},
-    }
+    nodes = {node: {key: result[key] for key in keys} for node, result in results.items()}
+    return json.dumps({"schema": HISTORY_SCHEMA, "nodes": nodes}, indent=4, sort_keys=True) + "\n"
 
 
 def _process(process: dict) -> str:

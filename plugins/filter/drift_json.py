@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-name: drift_report
-short_description: Put the read-back of several nodes into one report
+name: drift_json
+short_description: Put the read-back of several nodes into verify.json
 version_added: 0.1.0
 description:
-  - Gives the data that C(verify.json) holds.
+  - Gives the text of C(verify.json).
 author:
   - gpu_node.tuning contributors (@gpu-node)
 positional: _input
@@ -21,21 +21,21 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Put the read-back of several nodes into one report
+- name: Put the read-back of several nodes into verify.json
   ansible.builtin.debug:
-    msg: "{{ {inventory_hostname: nccl_env_verified} | gpu_node.tuning.drift_report }}"
+    msg: "{{ {inventory_hostname: nccl_env_verified} | gpu_node.tuning.drift_json }}"
 """
 
 RETURN = r"""
 _value:
-  description: The keys C(schema), C(drift), C(nodes) and C(differences).
-  type: dict
+  description: The text, with the keys C(schema), C(drift), C(nodes) and C(differences).
+  type: str
 """
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils.drift_report import drift_report
+from ansible_collections.gpu_node.tuning.plugins.module_utils.drift_report import drift_json
 from ansible_collections.gpu_node.tuning.plugins.plugin_utils.results_by_node import checked
 
 
 class FilterModule:
     def filters(self):
-        return {"drift_report": checked("drift_report", drift_report)}
+        return {"drift_json": checked("drift_json", drift_json)}

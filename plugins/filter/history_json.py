@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-name: history_report
-short_description: Put the histories of several nodes into one report
+name: history_json
+short_description: Put the histories of several nodes into history.json
 version_added: 0.1.0
 description:
-  - Gives the data that C(history.json) holds.
+  - Gives the text of C(history.json).
 author:
   - gpu_node.tuning contributors (@gpu-node)
 positional: _input
@@ -21,21 +21,21 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Put the histories of several nodes into one report
+- name: Put the histories of several nodes into history.json
   ansible.builtin.debug:
-    msg: "{{ {inventory_hostname: nccl_env_history} | gpu_node.tuning.history_report }}"
+    msg: "{{ {inventory_hostname: nccl_env_history} | gpu_node.tuning.history_json }}"
 """
 
 RETURN = r"""
 _value:
-  description: The keys C(schema) and C(nodes).
-  type: dict
+  description: The text, with the keys C(schema) and C(nodes).
+  type: str
 """
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_tables import history_report
+from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_tables import history_json
 from ansible_collections.gpu_node.tuning.plugins.plugin_utils.results_by_node import checked
 
 
 class FilterModule:
     def filters(self):
-        return {"history_report": checked("history_report", history_report)}
+        return {"history_json": checked("history_json", history_json)}
