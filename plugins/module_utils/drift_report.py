@@ -31,6 +31,11 @@ def drift_json(results: dict) -> str:
     return json.dumps(drift_report(results), indent=4, sort_keys=True) + "\n"
 
 
+def drifting(results: dict) -> list:
+    """Names of the nodes that drift, or gave no answer. ``results``: as for drift_report."""
+    return [node for node, entry in drift_report(results)["nodes"].items() if entry["drift"]]
+
+
 def drift_table(results: dict) -> list:
     """Lines of text: a row for each node and variable, then what is wrong, then where nodes differ. ``results``: as for drift_report."""
     report = drift_report(results)

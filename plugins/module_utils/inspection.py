@@ -114,7 +114,8 @@ def _add_origins(answer: dict, interpreter: Interpreter, question: Question, res
     answer["origins"] = found.as_dict()
     answer["problems"] += found.remarks
     for variable in answer["read_back"]["variables"]:
-        if variable["state"] in ("overridden", "shadowed") and variable["interpreter"] is not None:
+        edited = variable["file"] not in (None, variable["declared"]) and variable["file"] == variable["interpreter"]
+        if variable["state"] in ("overridden", "shadowed") and variable["interpreter"] is not None and not edited:
             variable["origin"] = origins.explain(variable["name"], variable["interpreter"], found)[0]
 
 

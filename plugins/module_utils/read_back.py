@@ -74,6 +74,7 @@ def read_back(
             preset=interpreter.service.environment.get(name),
             before_site=resolution["env"].get(name),
             ours=f"{path}:{line}" if line else path,
+            in_block=value,
         )
         state, origin = _judge(facts)
         spawned = started["spawn"]["env"].get(name)
@@ -134,26 +135,15 @@ class _Facts(NamedTuple):
     preset: Optional[str]
     before_site: Optional[str]
     ours: str
+    in_block: Optional[str] = None
 
 
 def _judge(facts: _Facts) -> tuple:
     """(state, origin) of one variable."""
     if facts.declared is None:
-        if facts.value is None:
-            return ABSENT, "not set"
-        return (
-            OVERRIDDEN,
-            ENVIRONMENT
-            if facts.preset == facts.value
-            else f"code that runs at the start, imported file {facts.imported}",
-        )
+        return _judge_undeclared(facts)
     if not facts.is_ours:
-        return (
-            SHADOWED,
-            f"{facts.imported} is imported instead of {facts.ours}"
-            if facts.imported
-            else f"no sitecustomize is imported, not even {facts.ours}",
-        )
+        return SHADOWED, _instead_of_ours(facts)
     if facts.value is None:
         return ABSENT, f"not set after {facts.imported} ran"
     if facts.value == facts.declared:
@@ -162,4 +152,20 @@ def _judge(facts: _Facts) -> tuple:
         return OVERRIDDEN, ENVIRONMENT
     if facts.before_site == facts.value:
         return OVERRIDDEN, "a .pth file that runs before sitecustomize"
+    if facts.in_block == facts.value:
+        return OVERRIDDEN, f"{facts.ours}, where the managed block itself differs from what is declared"
     return OVERRIDDEN, f"code that runs at the start beside the managed block of {facts.imported}"
+
+
+def _judge_undeclared(facts: _Facts) -> tuple:
+    if facts.value is None:
+        return ABSENT, "not set"
+    if facts.preset == facts.value:
+        return OVERRIDDEN, ENVIRONMENT
+    return OVERRIDDEN, f"code that runs at the start, imported file {facts.imported}"
+
+
+def _instead_of_ours(facts: _Facts) -> str:
+    if facts.imported is None:
+        return f"no sitecustomize is imported, not even {facts.ours}"
+    return f"{facts.imported} is imported instead of {facts.ours}"
