@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
+import fleet as fleet_of_nodes
 import pytest
+import testinfra
 
 # Written out here on purpose: the tests must not read the profile that they prove.
 KNOWN_GOOD = {
@@ -60,6 +65,28 @@ class Node:
         """The package that the image was built from."""
         return self.host.check_output("ls /var/cache/debs/%s_*.deb", self.package)
 
+    @property
+    def container(self) -> str:
+        return self.host.backend.name
+
+    def sh(self, script: str) -> str:
+        """Run a shell script on the node; it must succeed. Returns its standard output."""
+        return self.feed("set -eu\n" + script, "sh", "-s")
+
+    def feed(self, text: str, *words: str) -> str:
+        """Run a command on the node with ``text`` as its standard input; it must succeed. Returns its standard output."""
+        command = ["podman", "exec", "--interactive", self.container, *words]
+        done = subprocess.run(
+            command, check=False, input=text, capture_output=True, text=True, env=fleet_of_nodes.environment()
+        )
+        assert done.returncode == 0, f"{self.suite}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def write(self, path: str, content: bytes | str) -> None:
+        """Into the file, through links, as a person's editor does; a new file gets mode 0644."""
+        text = content if isinstance(content, str) else content.decode()
+        self.feed(text, "sh", "-c", f"umask 022; cat > {shlex.quote(path)}")
+
     def read(self, path: str) -> bytes:
         return self.host.file(path).content
 
@@ -83,4 +110,38 @@ class Node:
 
 @pytest.fixture
 def node(host) -> Node:
+    return _node_of(host)
+
+
+def _node_of(host) -> Node:
     return Node(host, host.backend.name.rpartition(".")[2])
+
+
+@pytest.fixture(scope="session")
+def nodes(request) -> list[Node]:
+    """All nodes of the scenario, for tests that run playbooks: a test that takes `node` runs once for each instead."""
+    return [_node_of(host) for host in testinfra.get_hosts(request.config.option.hosts.split(","))]
+
+
+@pytest.fixture(scope="module")
+def fleet(nodes, request, tmp_path_factory) -> fleet_of_nodes.Fleet:
+    inventory = Path(request.path).parents[1] / "inventory.yml"
+    return fleet_of_nodes.Fleet(nodes, inventory, tmp_path_factory.mktemp("fleet"))
+
+
+COUNTS = Counter()
+
+
+@pytest.fixture
+def count():
+    """count("starts tried"): a number for the last lines of the run."""
+
+    def add(what: str, number: int = 1) -> None:
+        COUNTS[what] += number
+
+    return add
+
+
+def pytest_terminal_summary(terminalreporter):
+    if COUNTS:
+        terminalreporter.write_line(", ".join(f"{number} {what}" for what, number in sorted(COUNTS.items())))

@@ -195,7 +195,10 @@ def settle(state: FileState, cached: Optional[str] = None) -> None:
 
 
 def drop_bytecode(state: FileState, cached: Optional[str] = None) -> None:
-    """Delete compiled copies: a rewrite of the same size within the same second would otherwise run the old one."""
+    """Delete compiled copies: a rewrite of the same size within the same second would otherwise run the old one.
+
+    Where the file itself is gone, the folder that Python made for its copy goes too.
+    """
     caches = {os.path.join(os.path.dirname(source), "__pycache__") for source in (state.path, state.target)}
     for cache in caches | ({os.path.dirname(cached)} if cached else set()):
         for compiled in glob.glob(os.path.join(glob.escape(cache), "sitecustomize.*.pyc")):
@@ -205,6 +208,10 @@ def drop_bytecode(state: FileState, cached: Optional[str] = None) -> None:
                 raise TuningError(
                     f"{compiled}: stale bytecode cannot be removed: {error.strerror}. {_advice(error.errno)}"
                 ) from error
+    for source in {state.path, state.target}:
+        if not os.path.lexists(source):
+            with contextlib.suppress(OSError):  # it holds what others compiled: it stays
+                os.rmdir(os.path.join(os.path.dirname(source), "__pycache__"))
 
 
 def sweep(state: FileState) -> None:

@@ -396,6 +396,22 @@ def test_only_the_bytecode_of_sitecustomize_is_dropped(debian, step):
         assert sorted(os.listdir(directory / "__pycache__")) == ["site.cpython-311.pyc", "sitecustomize.txt"]
 
 
+def test_the_folder_of_the_bytecode_goes_with_the_file_unless_others_use_it(file):
+    cache = file.parent / "__pycache__"
+    cache.mkdir()
+    state = look(str(file))
+    drop_bytecode(state)
+    assert cache.is_dir()
+    file.unlink()
+    (cache / "other.cpython-311.pyc").touch()
+    drop_bytecode(state)
+    assert cache.is_dir()
+    (cache / "other.cpython-311.pyc").unlink()
+    (cache / "sitecustomize.cpython-311.pyc").touch()
+    drop_bytecode(state)
+    assert not cache.exists()
+
+
 def test_bytecode_is_found_below_a_directory_with_a_pattern_in_its_name(tmp_path):
     cache = tmp_path / "a[b]*" / "__pycache__"
     cache.mkdir(parents=True)
