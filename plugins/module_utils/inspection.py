@@ -32,7 +32,7 @@ UNIT_PROPERTIES = ("Environment", "EnvironmentFiles", "FragmentPath", "DropInPat
 
 
 class Question(NamedTuple):
-    """What is asked. ``declared``: name to value, None to ask for what the file on disk sets; ``unit`` and ``log`` may be None."""
+    """What is asked. ``declared``: name to value, None to ask for what the file on disk sets; ``unit``, ``log`` and ``state_dir`` may be None."""
 
     scope: str
     service_dir: Optional[str]
@@ -40,6 +40,7 @@ class Question(NamedTuple):
     precedence: str
     unit: Optional[str]
     log: Optional[str]
+    state_dir: Optional[str]
 
 
 def inspect(interpreter: Interpreter, question: Question) -> dict:
@@ -70,6 +71,7 @@ def inspect(interpreter: Interpreter, question: Question) -> dict:
         answer["problems"].append(str(error))
         return answer
     for add in (
+        lambda: _add_record(answer, question, found),
         lambda: _add_origins(answer, interpreter, question, resolution, values),
         lambda: _add_library(answer, question, result),
     ):
@@ -98,6 +100,19 @@ def describe(found: FileState) -> dict:
             for entry in (foreign_code.find_assignments(parts.masked, found.path) if parts.foreign.strip() else [])
         ],
     }
+
+
+def _add_record(answer: dict, question: Question, found: FileState) -> None:
+    """Layer 1: the file is, byte for byte, what the current generation left."""
+    if not question.state_dir:
+        return
+    state = state_directory.StateDirectory(question.state_dir)
+    number, damage = state.current(), state.damage()
+    answer["problems"] += damage
+    if number is not None and not damage and not state.knows(found):
+        answer["drift"].append(
+            f"{found.path}: is not as generation {number} left it; its bytes, its link, its mode or its owner changed since."
+        )
 
 
 def _add_origins(answer: dict, interpreter: Interpreter, question: Question, resolution: dict, managed: dict) -> None:

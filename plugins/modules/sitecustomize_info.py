@@ -34,6 +34,9 @@ options:
     description:
       - Log of the running engine, written with C(NCCL_DEBUG=INFO). The values that NCCL says it read are compared too.
     type: path
+  state_dir:
+    description: Directory of the generations. With it, a file that is not as the current generation left it is drift.
+    type: path
 attributes:
   check_mode:
     description: Writes nothing in any mode.
@@ -152,6 +155,7 @@ def main() -> None:
             env={"type": "dict"},
             unit={"type": "str"},
             nccl_log={"type": "path"},
+            state_dir={"type": "path"},
             precedence={"type": "str", "choices": ["respect", "force"], "default": "respect"},
         ),
         required_if=[("scope", "service", ["service_dir"])],
@@ -164,7 +168,13 @@ def main() -> None:
     except TuningError as error:
         module.fail_json(msg=str(error))
     question = Question(
-        params["scope"], params["service_dir"], declared, params["precedence"], params["unit"], params["nccl_log"]
+        scope=params["scope"],
+        service_dir=params["service_dir"],
+        declared=declared,
+        precedence=params["precedence"],
+        unit=params["unit"],
+        log=params["nccl_log"],
+        state_dir=params["state_dir"],
     )
     module.exit_json(changed=False, **inspect(interpreter, question))
 
