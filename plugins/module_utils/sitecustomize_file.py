@@ -135,7 +135,8 @@ def write(state: FileState, content: bytes, mode: int = 0o644) -> list:
         ) from error
     finally:
         if temporary is not None:
-            os.unlink(temporary)
+            with contextlib.suppress(OSError):  # the next run sweeps it away
+                os.unlink(temporary)
         if temporary is not None or not os.path.lexists(state.target):
             remove_directories(made)
     return made
@@ -185,7 +186,7 @@ def settle(state: FileState, cached: Optional[str] = None) -> None:
     ``cached``: the compiled copy that the interpreter names, which is elsewhere when PYTHONPYCACHEPREFIX is set.
     """
     try:
-        for directory in _directories(state):
+        for directory in filter(os.path.isdir, _directories(state)):
             sync_directory(directory)
     except OSError as error:
         raise TuningError(
@@ -204,6 +205,7 @@ def drop_bytecode(state: FileState, cached: Optional[str] = None) -> None:
         for compiled in glob.glob(os.path.join(glob.escape(cache), "sitecustomize.*.pyc")):
             try:
                 os.unlink(compiled)
+                sync_directory(cache)
             except OSError as error:
                 raise TuningError(
                     f"{compiled}: stale bytecode cannot be removed: {error.strerror}. {_advice(error.errno)}"
@@ -268,13 +270,14 @@ def _make_directories(directory: str) -> list:
     for path in _missing(directory):
         try:
             os.mkdir(path)
+            made.append(path)
             os.chmod(path, 0o755)  # noqa: S103 - whatever the umask: the service's user must get in
+            sync_directory(os.path.dirname(path))
         except OSError as error:
             remove_directories(made)
             raise TuningError(
                 f"{path}: the directory cannot be made: {error.strerror}. {_advice(error.errno)}"
             ) from error
-        made.append(path)
     return made
 
 
@@ -311,6 +314,8 @@ def _copy_metadata(state: FileState, descriptor: int, mode: int) -> None:
 
 def _extended_attributes(path: str) -> list:
     """Names, the SELinux label and the access control list among them; none for a new file, or where the file system has none."""
+    if os.path.islink(path):
+        return []  # a plain file takes the place of the link: those behind it are another file's
     try:
         return os.listxattr(path)
     except OSError as error:

@@ -209,13 +209,15 @@ class StateDirectory:
             return None
         return record["after"]["link"] if record else None
 
-    def recorded_target(self, path: str) -> Optional[str]:
-        """The file behind ``path`` as the current generation knows it; None without a record."""
-        try:
-            record = self._current_record(path)
-        except TuningError:
-            return None
-        return record["after"]["target"] if record else None
+    def targets(self, path: str) -> set:
+        """Every file that was ever behind ``path``; empty where it was never managed."""
+        found = set()
+        for number in self.numbers():
+            with contextlib.suppress(TuningError):  # a damaged one names nothing
+                for record in self.manifest(number)["files"]:
+                    if record["path"] == path:
+                        found |= {record["before"]["target"], record["after"]["target"]}
+        return found
 
     def first_seen(self, path: str) -> Optional[dict]:
         """The oldest record of the file ``path``; its ``before`` is how the file was before us."""
@@ -307,6 +309,8 @@ class StateDirectory:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+            if not size:
+                sync_directory(self.path)
         except OSError as error:
             raise TuningError(
                 f"{self._at('history.jsonl')}: cannot be written: {error.strerror}. Make room."
@@ -347,7 +351,7 @@ class StateDirectory:
         """Forget the generation that a first run recorded before it failed without touching the node."""
         shutil.rmtree(self._at("generations"), ignore_errors=True)
         for name in ("current", "history.jsonl"):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):  # what made the run fail is what must be told
                 os.unlink(self._at(name))
 
     def _leave_nothing(self, made: list, had_lock: bool) -> None:
@@ -355,7 +359,8 @@ class StateDirectory:
             shutil.rmtree(self.path, ignore_errors=True)  # a run that waits may put its lock there at this moment
             remove_directories(made[:-1])
         elif not had_lock:
-            os.unlink(self._at("lock"))
+            with contextlib.suppress(OSError):  # what made the run fail is what must be told
+                os.unlink(self._at("lock"))
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -481,12 +486,18 @@ class StateDirectory:
 
     def _sweep(self) -> None:
         """Remove what a killed run left half done."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._at("current" + PARTIAL))
-        with contextlib.suppress(FileNotFoundError):
-            for name in os.listdir(self._at("generations")):
-                if name.endswith(PARTIAL):
-                    shutil.rmtree(self._at("generations", name))
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._at("current" + PARTIAL))
+            with contextlib.suppress(FileNotFoundError):
+                for name in os.listdir(self._at("generations")):
+                    if name.endswith(PARTIAL):
+                        shutil.rmtree(self._at("generations", name))
+        except OSError as error:
+            raise TuningError(
+                f"state_dir {self.path}: what an interrupted run left cannot be removed: {error.strerror}. "
+                f"Nothing was changed. Repair the file system, or set nccl_env_state_dir."
+            ) from error
 
     def _finish(self) -> None:
         """Do what a killed run had left to do after its generation was complete: move ``current``, write the line of the history.

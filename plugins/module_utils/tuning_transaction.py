@@ -53,7 +53,7 @@ def tune(
             )
     with state.locked(lock_timeout):
         plan = make_plan(wish, interpreter, state)
-        for target in {plan.state.target, state.recorded_target(plan.state.path) or plan.state.target}:
+        for target in {plan.state.target} | state.targets(plan.state.path):
             sitecustomize_file.sweep(plan.state._replace(target=target))
         result, generation = (
             _apply(wish, interpreter, plan, state) if plan.changes else _confirm(wish, interpreter, plan, state)
@@ -63,10 +63,12 @@ def tune(
 
 def _confirm(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_directory.StateDirectory) -> tuple:
     """The file is as declared already: read it back, and see to it that a generation says so (a killed run leaves that open)."""
-    complete = wish.body is None or state.knows(plan.state)
+    complete = state.knows(plan.state) or (wish.body is None and not state.targets(plan.state.path))
     if not complete:
         _settle(plan)  # a run killed after its rename left the old bytecode, which passes for the new within one second
     result = _judged_read_back(wish, interpreter, plan)
+    if plan.content is None:
+        sitecustomize_file.remove_directories(state.made_directories(plan.state.path))
     if complete:
         return result, state.current()
     if not state.numbers():
