@@ -100,12 +100,12 @@ class Fleet:
         play = self.play("history", rc=0, history_file=str(report), **extra)
         return play, json.loads(report.read_text())
 
-    def play(self, playbook: str, *options: str, rc: int, **extra) -> Play:
-        """Run a playbook on all nodes. ``extra``: variables for -e. Its exit status must be ``rc``."""
+    def play(self, playbook: str, *options: str, rc: int, settings: dict | None = None, **extra) -> Play:
+        """Run a playbook on all nodes. ``extra``: variables for -e; ``settings``: of Ansible. Its exit status must be ``rc``."""
         log = self.scratch / "results"
         log.write_text("")
         words = ["ansible-playbook", str(ROOT / "playbooks" / f"{playbook}.yml"), *options]
-        done = self._run([*words, *(["--extra-vars", json.dumps(extra)] if extra else [])], log)
+        done = self._run([*words, *(["--extra-vars", json.dumps(extra)] if extra else [])], log, settings)
         results = [json.loads(line) for line in log.read_text().splitlines()]
         play = Play(playbook, done.returncode, done.stdout, done.stderr, results)
         assert play.rc == rc, f"expected exit status {rc}\n{play}"
@@ -117,7 +117,7 @@ class Fleet:
         done = self._run(words, self.scratch / "results")
         assert done.returncode == 0, done
 
-    def _run(self, words: list, log: Path) -> subprocess.CompletedProcess:
+    def _run(self, words: list, log: Path, settings: dict | None = None) -> subprocess.CompletedProcess:
         limit = ",".join(node.suite for node in self.nodes)
         command = [str(BIN / words[0]), *words[1:], "--inventory", str(self.inventory), "--limit", limit + ",localhost"]
         environment = {
@@ -133,6 +133,7 @@ class Fleet:
             "ANSIBLE_CALLBACK_PLUGINS": str(ROOT / "tests" / "integration" / "callbacks"),
             "ANSIBLE_CALLBACKS_ENABLED": "results_log",
             "RESULTS_LOG": str(log),
+            **(settings or {}),
         }
         return subprocess.run(
             command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment, timeout=300,

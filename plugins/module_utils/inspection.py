@@ -132,6 +132,26 @@ def _add_origins(answer: dict, interpreter: Interpreter, question: Question, res
         edited = variable["file"] not in (None, variable["declared"]) and variable["file"] == variable["interpreter"]
         if variable["state"] in ("overridden", "shadowed") and variable["interpreter"] is not None and not edited:
             variable["origin"] = origins.explain(variable["name"], variable["interpreter"], found)[0]
+    if question.precedence == "respect":
+        answer["problems"] += _presets_of_the_unit(answer["read_back"]["variables"], interpreter, question.unit, found)
+
+
+def _presets_of_the_unit(
+    variables: list, interpreter: Interpreter, unit: Optional[str], found: origins.Origins
+) -> list:
+    """What the unit gives its process beside the environment that the interpreter was asked with: there it wins over ours."""
+    said = []
+    for variable in variables:
+        name, declared = variable["name"], variable["declared"]
+        first = next(iter(found.variables.get(name, [])), None)
+        if first is None or declared is None or (first.reach, first.standing) != (origins.UNIT, origins.GIVEN):
+            continue
+        if first.value not in (declared, interpreter.service.environment.get(name)):
+            said.append(
+                f"{name}: the unit {unit} presets {first.value!r} ({first.place}), which wins over the declared {declared!r} in its "
+                f"process (precedence: respect). Take it out of the unit, or set nccl_env_precedence: force."
+            )
+    return said
 
 
 def _add_library(answer: dict, question: Question, result: ReadBack) -> None:

@@ -31,7 +31,7 @@ def node(tmp_path):
 def look(node, declared=ENV, precedence="respect", unit=None, log=None, preset=None):
     interpreter = PlayedInterpreter(node.executable(), Service(preset or {}, None), 5)
     before = tree(node.root)
-    answer = inspect(interpreter, Question("system", None, declared, precedence, unit, log and str(log)))
+    answer = inspect(interpreter, Question("system", None, declared, precedence, unit, log and str(log), None))
     assert tree(node.root) == before
     assert set(answer) == KEYS
     return answer
@@ -153,7 +153,7 @@ def test_a_real_interpreter_that_hangs_or_ends(tmp_path):
     venv = make_venv(usual_python(), tmp_path / "venv")
     if venv.python.has_system_file:
         pytest.skip("every interpreter of this machine brings a sitecustomize.py of the system")
-    question = Question("system", None, ENV, "respect", None, None)
+    question = Question("system", None, ENV, "respect", None, None, None)
     venv.file.write_text("import time\ntime.sleep(60)\n")
     answer = inspect(venv.asked(timeout=1), question)
     assert (answer["path"], answer["drift"]) == (str(venv.file), None)
@@ -169,7 +169,7 @@ def test_an_unknown_user_is_a_problem(node):
     node.put(BLOCK)
     answer = inspect(
         PlayedInterpreter(node.executable(), Service({}, "no-such-user"), 5),
-        Question("system", None, ENV, "respect", None, None),
+        Question("system", None, ENV, "respect", None, None, None),
     )
     assert answer["drift"] == []
     assert any("service_user 'no-such-user': no such user" in problem for problem in answer["problems"])
@@ -211,6 +211,23 @@ def test_the_unit_is_an_origin(node, monkeypatch):
     played_systemctl(monkeypatch, (0, SHOWN, ""))
     found = look(node, unit="sglang.service")["origins"]["variables"]["NCCL_PROTO"]
     assert [(entry["value"], entry["reach"]) for entry in found] == [("Simple", "environment of the unit")]
+
+
+@pytest.mark.parametrize(
+    ("value", "precedence", "preset", "said"),
+    [
+        ("Simple", "respect", {}, True),
+        ("LL", "respect", {}, False),
+        ("Simple", "force", {}, False),
+        ("Simple", "respect", {"NCCL_PROTO": "Simple"}, False),
+    ],
+    ids=["another value", "the same value", "force", "the inventory knows it"],
+)
+def test_a_preset_of_the_unit_is_said_aloud(node, monkeypatch, value, precedence, preset, said):
+    played_systemctl(monkeypatch, (0, f"LoadState=loaded\nEnvironment=NCCL_PROTO={value}\n", ""))
+    problems = look(node, unit="sglang.service", precedence=precedence, preset=preset)["problems"]
+    words = "NCCL_PROTO: the unit sglang.service presets 'Simple'"
+    assert any(problem.startswith(words) and "wins over the declared 'LL'" in problem for problem in problems) is said
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ def test_a_damaged_generation_is_refused_and_the_others_work(fleet, found, count
     for node in fleet.nodes:
         assert f"{GENERATION_1}/{words.format(link=node.link)}" in refused.message(node)
         assert difference(before[node.suite], times(node)) == []
-    play, report = fleet.history()
+    _play, report = fleet.history()
     for node in fleet.nodes:
         entry = report["nodes"][node.suite]
         version = (

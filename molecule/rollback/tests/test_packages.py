@@ -106,7 +106,7 @@ def test_a_changed_conffile_and_the_administrator_takes_the_new_one(fleet, count
         assert result.rc == 0, result
         assert node.read(node.file) == node.vendor_bytes() + NEW_VENDOR
         count("damages by others survived")
-    play, report = fleet.verify(rc=2)
+    play, _report = fleet.verify(rc=2)
     for node in fleet.nodes:
         assert "NCCL_PROTO: declared 'LL', the interpreter has None: absent" in play.message(node)
     tuned = fleet.tune()

@@ -13,7 +13,7 @@ from profiles import FEWER, FEWER_VALUES
 
 SEEN = "/run/engine/environment"
 # It writes down what it was started with, and stays.
-UNIT = f"""[Unit]
+UNIT = """[Unit]
 Description=Stands for an engine
 
 [Service]

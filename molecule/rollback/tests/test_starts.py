@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import pytest
 from as_shipped import SERVICE_DIR, reset
@@ -35,15 +36,16 @@ for _k, _v in [
 """
 
 
-class Start(NamedTuple):
+@dataclass
+class Start:
     """``prepare``: make the node so. ``extra``: variables of the tune. ``ask``: the interpreter, its user and its environment."""
 
     name: str
     prepare: Callable
-    extra: dict = {}
+    extra: dict = field(default_factory=dict)
     python: str = "/usr/bin/python3"
     user: str = "root"
-    preset: dict = {}
+    preset: dict = field(default_factory=dict)
 
 
 def _absent(node):

@@ -90,13 +90,13 @@ DAMAGES = {
         {"NCCL_PROTO"},
     ),
     "broken Python": (
-        _edit(b"('NCCL_PROTO', 'LL'),", b"('NCCL_PROTO' 'LL',"),
-        ["{link}, line 18"],
+        _edit(b"    if _name not in os.environ:", b"    if _name not in os.environ"),
+        ["{link}, line {broken}: not valid Python"],
         {""},
     ),
     "code of others comes after it": (
         _append("os.environ['NCCL_ALGO'] = 'Tree'\n"),
-        ["NCCL_ALGO: declared 'Ring', the interpreter has 'Tree': overridden", "{file}"],
+        ["NCCL_ALGO: declared 'Ring', the interpreter has 'Tree': overridden", "{link}"],
         {"NCCL_ALGO"},
     ),
     "the package's file is back": (
@@ -135,11 +135,19 @@ def test_drift(fleet, count, tmp_path, name):
         for node in fleet.nodes:
             entry = report["nodes"][node.suite]
             assert entry["drift"] is True
-            for word in words:
-                word = word.format(link=node.link, file=node.file)
+            lines = node.read(node.file).splitlines() if node.host.exists(node.file) else []
+            places = {
+                "link": node.link,
+                "file": node.file,
+                "broken": 1 + next((number for number, line in enumerate(lines) if line.endswith(b"os.environ")), 0),
+            }
+            for word in (template.format(**places) for template in words):
                 assert word in "\n".join(entry["sentences"])
                 assert word in play.message(node)
                 assert word in play.stdout
+            for variable in entry["variables"]:
+                if name == "code of others comes after it" and variable["drift"]:
+                    assert variable["origin"].startswith(f"{node.link}:{len(lines)} ")
             drifts = {variable["name"] for variable in entry["variables"] if variable["drift"]}
             assert (drifts or {""}) == set(drifting)
             ones = {sample for sample, value in metrics.items() if value == "1" and f'"{node.suite}"' in sample}
@@ -149,8 +157,7 @@ def test_drift(fleet, count, tmp_path, name):
     finally:
         for node in fleet.nodes:
             _back(node)
-    for node in fleet.nodes:
-        count("damages found by verify.yml")
+    count("damages found by verify.yml", len(fleet.nodes))
 
 
 def test_one_node_differs(fleet):
@@ -177,8 +184,10 @@ def test_origins_of_a_unit_and_of_nccl_conf(fleet):
             node.write("/etc/nccl.conf", "# of the site\nNCCL_ALGO=Tree\nNCCL_SOCKET_IFNAME=eth0\n")
             node.sh("systemctl daemon-reload")
         play, report = fleet.verify(nccl_env_unit="engine.service", report_only=True)
-        print(play)
         for node in fleet.nodes:
+            said = "NCCL_PROTO: the unit engine.service presets 'Simple' (/etc/systemd/system/engine.service.d/nccl.conf:2)"
+            assert said in "\n".join(report["nodes"][node.suite]["sentences"])
+            assert said in play.stdout
             found = report["nodes"][node.suite]["origins"]["variables"]
             strongest = found["NCCL_PROTO"][0]
             assert (strongest["where"], strongest["line"], strongest["value"]) == (
