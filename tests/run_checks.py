@@ -40,6 +40,8 @@ PACKAGES = {
     "newuidmap": "uidmap",
     "unshare": "util-linux",
     "mount": "mount",
+    "strace": "strace",
+    "chattr": "e2fsprogs",
     "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
     "/etc/ssl/certs/ca-certificates.crt": "ca-certificates",
 }
@@ -103,6 +105,15 @@ def table() -> list[Check]:
             tool("pytest", "tests/integration", "--numprocesses=2"),
             "run",
             figure=PYTEST_FIGURE,
+            timeout=1500,
+        ),
+        Check(
+            "faults",
+            tool("pytest", "tests/faults", "--numprocesses=2"),
+            "run",
+            figure=r"(\d+ (?:passed|failed|skipped|errors?|starts tried|kill points survived|faults injected|lost bytes))\b",
+            programs=("strace", "chattr", "unshare", "mount"),
+            root=True,
             timeout=1500,
         ),
         Check(
