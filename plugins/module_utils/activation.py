@@ -42,7 +42,7 @@ def activate(state: StateDirectory, wanted: str, lock_timeout: float, probe_time
         wanted_states = state.states_at(number)
         found = [sitecustomize_file.look_at_any(target.path) for target in wanted_states]
         before, after = _that_differ(found, wanted_states)
-        changed = bool(before)
+        changed = bool(before) or (state.current() != number and _leaves_directories(state, wanted_states))
         result, notes = None, []
         if not check:
             result, notes = _bring_back(state, number, manifest, found, wanted_states, probe_timeout)
@@ -161,9 +161,19 @@ def _undo(before: list, made: list, cause: BaseException) -> None:
     sitecustomize_file.remove_directories(made)
 
 
+def _leaves_directories(state: StateDirectory, wanted_states: list) -> bool:
+    """True where somebody deleted a file that is to be absent, and left the directories that were made for it."""
+    return any(
+        sitecustomize_file.empty_directories(state.made_directories(target.path))
+        for target in wanted_states
+        if not target.exists
+    )
+
+
 def _remove_emptied(state: StateDirectory, wanted_states: list) -> None:
     for target in wanted_states:
         if not target.exists:
+            sitecustomize_file.drop_bytecode(target)
             sitecustomize_file.remove_directories(state.made_directories(target.path))
 
 

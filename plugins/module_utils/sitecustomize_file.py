@@ -9,6 +9,7 @@ import contextlib
 import errno
 import glob
 import os
+import re
 import stat
 import tempfile
 from typing import NamedTuple, Optional
@@ -17,6 +18,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import Tuni
 
 LARGEST = 1024 * 1024  # bytes; the distribution's file has 155
 TEMPORARY = ".gpu_node.tuning."
+COMPILED = re.compile(r"sitecustomize\..*\.pyc")
 
 
 class DanglingLink(TuningError):
@@ -245,6 +247,22 @@ def remove_directories(made: list) -> None:
                 os.rmdir(path)
             except OSError:
                 pass  # not there, or somebody else put something into it: it stays
+
+
+def empty_directories(made: list) -> list:
+    """Those of the directories ``made`` (outermost first) that drop_bytecode and remove_directories would remove."""
+    empty = []
+    for directory in reversed(made):
+        try:
+            entries = {os.path.join(directory, name) for name in os.listdir(directory)}
+        except OSError:
+            continue  # not there, or nothing that we can judge
+        cache = os.path.join(directory, "__pycache__")
+        if cache in entries and all(COMPILED.fullmatch(name) for name in os.listdir(cache)):
+            entries.remove(cache)
+        if not entries - set(empty):
+            empty.append(directory)
+    return empty
 
 
 def _directories(state: FileState) -> list:

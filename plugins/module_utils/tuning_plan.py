@@ -41,10 +41,17 @@ class Plan(NamedTuple):
     values_before: dict
     resolution: dict
     remarks: list
+    left_over: list
 
     @property
     def changes(self) -> bool:
+        """True when the file changes."""
         return self.content != self.state.content
+
+    @property
+    def changes_anything(self) -> bool:
+        """True also when somebody deleted the file before us, and only directories that were made for it are to go."""
+        return self.changes or bool(self.left_over)
 
 
 def make_plan(wish: Wish, interpreter: Interpreter, state: state_directory.StateDirectory) -> Plan:
@@ -57,7 +64,12 @@ def make_plan(wish: Wish, interpreter: Interpreter, state: state_directory.State
     content = _wanted_content(wish, parts, foreign, found, state)
     values = _values_before(found)
     notes += _mode_remarks(found) + _state_remarks(state, found, parts)
-    plan = Plan(found, content, dict(taken, **values), resolution, notes)
+    left_over = (
+        sitecustomize_file.empty_directories(state.made_directories(path))
+        if content is None and not found.exists
+        else []
+    )
+    plan = Plan(found, content, dict(taken, **values), resolution, notes, left_over)
     if plan.changes and wish.body is not None:
         _try_candidate(wish, interpreter, content, path)
     return plan

@@ -49,7 +49,7 @@ def tune(
             plan = make_plan(wish, interpreter, state)
             result = None if plan.changes else _judged_read_back(wish, interpreter, plan)
             return Outcome(
-                plan, plan.changes, state.current(), result, plan.remarks + (remarks(result) if result else [])
+                plan, plan.changes_anything, state.current(), result, plan.remarks + (remarks(result) if result else [])
             )
     with state.locked(lock_timeout):
         plan = make_plan(wish, interpreter, state)
@@ -58,7 +58,9 @@ def tune(
         result, generation = (
             _apply(wish, interpreter, plan, state) if plan.changes else _confirm(wish, interpreter, plan, state)
         )
-        return Outcome(plan, plan.changes, generation, result, plan.remarks + (remarks(result) if result else []))
+        return Outcome(
+            plan, plan.changes_anything, generation, result, plan.remarks + (remarks(result) if result else [])
+        )
 
 
 def _confirm(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_directory.StateDirectory) -> tuple:

@@ -200,6 +200,19 @@ def test_directories_that_were_there_stay_and_those_in_use_too(node):
     assert os.listdir(node.root / "opt") == []
 
 
+def test_directories_that_a_deleted_file_left_are_a_change_and_predicted(node):
+    before = node.tree()
+    node.tune(python=None)
+    node.path(None).unlink()
+    (node.service_dir / "__pycache__").mkdir()
+    (node.service_dir / "__pycache__" / "sitecustomize.cpython-312.pyc").touch()
+    assert node.rollback("0", check=True).changed
+    assert node.service_dir.exists()
+    assert node.rollback("0").changed
+    assert node.tree() == before
+    assert not node.rollback("0", check=True).changed
+
+
 def test_a_return_that_was_killed_before_the_pointer_moved_is_finished(node, monkeypatch):
     before = node.tree()
     node.tune(python=None)
@@ -214,7 +227,7 @@ def test_a_return_that_was_killed_before_the_pointer_moved_is_finished(node, mon
             node.rollback("0")
     assert not node.path(None).exists()
     assert node.state.current() == 1
-    assert node.rollback("0").changed is False
+    assert node.rollback("0").changed
     assert node.state.current() == 0
     assert node.tree() == before
 

@@ -62,6 +62,7 @@ BY_HAND = {"edit", "delete", "replace"}
     keep=st.sampled_from([2, 50]),
 )
 @example(start="link", steps=["A", "replace", "B", "known_good", "0", "service", "previous"], keep=2)
+@example(start="absent", steps=["delete", "0"], keep=2)
 @example(start="absent", steps=["A", "0", "delete", "B", "edit", "stock", "known_good"], keep=50)
 def test_the_way_back_ends_where_it_began(start, steps, keep):
     with tempfile.TemporaryDirectory() as directory:

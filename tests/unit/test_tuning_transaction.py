@@ -291,6 +291,18 @@ def test_removal_takes_the_directories_that_were_made(tmp_path):
     assert not (tmp_path / "opt").exists()
 
 
+def test_directories_that_a_deleted_file_left_are_a_change_and_predicted(tmp_path):
+    node = Node(usual_python(), tmp_path)
+    node.scope, node.file = "service", node.service_dir / "sitecustomize.py"
+    node.tune()
+    node.file.unlink()
+    assert node.tune(node.absent, check=True).changed
+    assert node.service_dir.exists()
+    assert node.tune(node.absent).changed
+    assert not (tmp_path / "opt").exists()
+    assert not node.tune(node.absent).changed
+
+
 # --- takeover
 
 
