@@ -1,4 +1,4 @@
-"""The node as the image has it: what every test of this scenario begins with, whatever an earlier one has left."""
+"""The node as the image has it: what a test begins with, whatever an earlier one has left."""
 
 from __future__ import annotations
 

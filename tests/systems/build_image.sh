@@ -51,6 +51,8 @@ build() {
     local packages=systemd,systemd-sysv,dbus,python3,python3-venv,procps,passwd
     if [[ $suite == bullseye ]]; then
         packages+=,python2-minimal # the last Debian with a Python 2: an interpreter that must be refused
+    elif [[ $suite == bookworm ]]; then
+        packages+=,strace,e2fsprogs # to kill a run at a chosen system call; chattr
     fi
 
     local options=()
