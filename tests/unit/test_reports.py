@@ -5,37 +5,22 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import pathlib
 import re
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpu_node.tuning.plugins.filter import (
-    drift_metrics as metrics_filter,
-)
-from ansible_collections.gpu_node.tuning.plugins.filter import (
-    drift_report as report_filter,
-)
-from ansible_collections.gpu_node.tuning.plugins.filter import (
-    drift_table as table_filter,
-)
-from ansible_collections.gpu_node.tuning.plugins.filter import (
-    history_report as history_report_filter,
-)
-from ansible_collections.gpu_node.tuning.plugins.filter import (
-    history_table as history_table_filter,
-)
-from ansible_collections.gpu_node.tuning.plugins.filter import (
-    rollback_table as rollback_table_filter,
-)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.drift_report import (
+    drift_json,
     drift_metrics,
     drift_report,
     drift_table,
+    drifting,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_tables import (
-    history_report,
+    history_json,
     history_table,
     rollback_table,
 )
@@ -89,7 +74,8 @@ def cells(line):
 
 
 def test_the_report_has_the_documented_shape():
-    report = drift_report({"a": answered(variable()), "b": SILENT})
+    results = {"a": answered(variable()), "b": SILENT}
+    report = drift_report(results)
     page = PAGE.read_text(encoding="utf-8")
     keys = set(re.findall(r"`nodes\.NAME\.(\w+)", page)) | {"imported"}
     assert set(report["nodes"]["a"]) == set(report["nodes"]["b"]) == keys
@@ -97,11 +83,14 @@ def test_the_report_has_the_documented_shape():
     assert set(report["nodes"]["a"]["variables"][0]) == set(re.findall(r"`(\w+)`", row))
     assert set(report) == {"schema", "drift", "nodes", "differences"}
     assert report["schema"] == 1
-    assert json.loads(json.dumps(report)) == report
+    text = drift_json(results)
+    assert json.loads(text) == report
+    assert text.endswith("}\n")
 
 
 def test_without_drift():
-    report = drift_report({"a": answered(variable()), "b": answered(variable())})
+    results = {"a": answered(variable()), "b": answered(variable())}
+    report = drift_report(results)
     assert (report["drift"], report["differences"]) == (False, {})
     assert report["nodes"]["a"]["variables"][0] == {
         "name": "NCCL_PROTO",
@@ -114,69 +103,72 @@ def test_without_drift():
         "origin": f"{PATH}:4",
         "drift": False,
     }
-    lines = drift_table(report)
+    lines = drift_table(results)
     assert cells(lines[0]) == ["node", "variable", "declared", "on disk", "effective", "NCCL says", "state", "from"]
     assert cells(lines[2]) == ["a", "NCCL_PROTO", "LL", "LL", "LL", "-", "effective", f"{PATH}:4"]
     assert len(lines) == 4
 
 
 def test_drift_names_the_variable_and_not_one_that_begins_alike():
-    report = drift_report({"a": answered(variable(value="Simple"), variable("NCCL_PROTO_X"), variable("NCCL_P"))})
+    results = {"a": answered(variable(value="Simple"), variable("NCCL_PROTO_X"), variable("NCCL_P"))}
+    report = drift_report(results)
     assert report["drift"] is report["nodes"]["a"]["drift"] is True
     assert [entry["drift"] for entry in report["nodes"]["a"]["variables"]] == [True, False, False]
-    assert drift_table(report)[-1] == "a: NCCL_PROTO: declared 'LL', the interpreter has 'Simple'"
+    assert drift_table(results)[-1] == "a: NCCL_PROTO: declared 'LL', the interpreter has 'Simple'"
 
 
 def test_a_node_without_an_answer_drifts_and_is_not_counted_as_unset():
-    report = drift_report({"a": answered(variable()), "b": SILENT})
+    results = {"a": answered(variable()), "b": SILENT}
+    report = drift_report(results)
     assert report["drift"] is True
     assert report["nodes"]["b"]["variables"] == []
     assert report["nodes"]["b"]["sentences"] == ["interpreter /x: cannot be started"]
     assert report["differences"] == {}
-    lines = drift_table(report)
+    lines = drift_table(results)
     assert cells(lines[3]) == ["b", "-", "-", "-", "-", "-", "not known", "-"]
     assert lines[-1] == "b: interpreter /x: cannot be started"
 
 
 def test_a_node_where_nothing_is_declared():
-    report = drift_report({"a": answered()})
+    results = {"a": answered()}
+    report = drift_report(results)
     assert report["drift"] is False
-    assert cells(drift_table(report)[2]) == ["a", "-", "-", "-", "-", "-", "nothing declared", PATH]
+    assert cells(drift_table(results)[2]) == ["a", "-", "-", "-", "-", "-", "nothing declared", PATH]
 
 
 def test_differences_between_the_nodes():
-    report = drift_report(
-        {
-            "a": answered(variable(), variable("NCCL_ALGO", "LL")),
-            "b": answered(variable(value="Simple"), variable("NCCL_ALGO", "LL")),
-            "c": answered(variable(value=None), variable("NCCL_ALGO", "LL")),
-            "d": answered(variable(), variable("NCCL_ALGO", "LL")),
-        }
-    )
+    results = {
+        "a": answered(variable(), variable("NCCL_ALGO", "LL")),
+        "b": answered(variable(value="Simple"), variable("NCCL_ALGO", "LL")),
+        "c": answered(variable(value=None), variable("NCCL_ALGO", "LL")),
+        "d": answered(variable(), variable("NCCL_ALGO", "LL")),
+    }
+    report = drift_report(results)
     assert report["differences"] == {"NCCL_PROTO": {"LL": ["a", "d"], "Simple": ["b"], "": ["c"]}}
-    assert drift_table(report)[-1] == "NCCL_PROTO differs between the nodes: LL on a, d; Simple on b; - on c"
+    assert drift_table(results)[-1] == "NCCL_PROTO differs between the nodes: LL on a, d; Simple on b; - on c"
 
 
 def test_a_variable_that_is_set_to_nothing_is_not_shown_as_unset():
-    report = drift_report({"a": answered(variable(value=""))})
-    assert cells(drift_table(report)[2])[:5] == ["a", "NCCL_PROTO", "LL", "LL", '""']
+    results = {"a": answered(variable(value=""))}
+    assert cells(drift_table(results)[2])[:5] == ["a", "NCCL_PROTO", "LL", "LL", '""']
 
 
 def test_what_nccl_says():
     said = {"NCCL_PROTO": ["LL", "Simple"], "NCCL_ALGO": ["Ring"]}
     drift = ["NCCL_PROTO: declared 'LL', but NCCL says in /x.log that it read 'Simple'"]
-    report = drift_report({"a": answered(variable(), library=said, drift=drift)})
+    results = {"a": answered(variable(), library=said, drift=drift)}
+    report = drift_report(results)
     assert report["nodes"]["a"]["variables"][0]["library"] == ["LL", "Simple"]
     assert report["nodes"]["a"]["variables"][0]["drift"] is True
-    assert cells(drift_table(report)[2])[5] == "LL, Simple"
+    assert cells(drift_table(results)[2])[5] == "LL, Simple"
 
 
 # --- metrics
 
 
 def test_metrics():
-    report = drift_report({"a": answered(variable(), variable("NCCL_ALGO", "Tree")), "b": SILENT, "c": answered()})
-    assert drift_metrics(report).splitlines() == [
+    results = {"a": answered(variable(), variable("NCCL_ALGO", "Tree")), "b": SILENT, "c": answered()}
+    assert drift_metrics(results).splitlines() == [
         "# HELP gpu_node_tuning_drift 1 when what is in effect on the node is not what the inventory declares.",
         "# TYPE gpu_node_tuning_drift gauge",
         'gpu_node_tuning_drift{node="a",variable="NCCL_PROTO"} 0',
@@ -184,11 +176,11 @@ def test_metrics():
         'gpu_node_tuning_drift{node="b",variable=""} 1',
         'gpu_node_tuning_drift{node="c",variable=""} 0',
     ]
-    assert drift_metrics(report).endswith("\n")
+    assert drift_metrics(results).endswith("\n")
 
 
 def test_labels_are_escaped():
-    text = drift_metrics(drift_report({'a"\\\nb': answered(variable())}))
+    text = drift_metrics({'a"\\\nb': answered(variable())})
     assert text.splitlines()[2] == 'gpu_node_tuning_drift{node="a\\"\\\\\\nb",variable="NCCL_PROTO"} 0'
 
 
@@ -261,12 +253,13 @@ def test_history_table():
     ]
 
 
-def test_history_report():
-    report = history_report({"a": listed(invocation={"secret": 1})})
-    assert report == {
+def test_history_json():
+    text = history_json({"a": listed(invocation={"secret": 1})})
+    assert json.loads(text) == {
         "schema": 1,
         "nodes": {"a": {"current": 1, "known_good": 1, "generations": [], "history": [], "problems": []}},
     }
+    assert text.endswith("}\n")
 
 
 # --- cells, filters
@@ -278,26 +271,24 @@ def test_text_table_and_cells():
     assert [quoted(value) for value in (None, "", "0")] == ["-", '""', "0"]
 
 
-FILTERS = {
-    "drift_metrics": metrics_filter,
-    "drift_report": report_filter,
-    "drift_table": table_filter,
-    "history_report": history_report_filter,
-    "history_table": history_table_filter,
-    "rollback_table": rollback_table_filter,
-}
+FILTERS = ["drift_json", "drift_metrics", "drift_table", "drifting", "history_json", "history_table", "rollback_table"]
+
+
+def filter_of(name):
+    module = importlib.import_module(f"ansible_collections.gpu_node.tuning.plugins.filter.{name}")
+    return module.FilterModule().filters()[name]
 
 
 @pytest.mark.parametrize("name", FILTERS)
 def test_filters_refuse_what_is_no_dictionary(name):
-    function = FILTERS[name].FilterModule().filters()[name]
     for value in (None, [], "a", 3):
         with pytest.raises(AnsibleFilterError, match=f"^{name}: .*legal: a dictionary, node name to result"):
-            function(value)
+            filter_of(name)(value)
 
 
 def test_filters_are_the_functions():
-    results = {"a": answered(variable())}
-    report = report_filter.FilterModule().filters()["drift_report"](results)
-    assert report == drift_report(results)
-    assert table_filter.FilterModule().filters()["drift_table"](report) == drift_table(report)
+    results = {"a": answered(variable(value="Simple")), "b": SILENT, "c": answered(variable())}
+    assert filter_of("drift_json")(results) == drift_json(results)
+    assert filter_of("drift_table")(results) == drift_table(results)
+    assert filter_of("drift_metrics")(results) == drift_metrics(results)
+    assert filter_of("drifting")(results) == drifting(results) == ["a", "b"]

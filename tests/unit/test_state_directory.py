@@ -587,6 +587,14 @@ def test_what_must_stay_stays(state):
     assert state.numbers() == [0, 1, 3, 7]
 
 
+def test_generation_0_stays_even_when_it_is_damaged(used):
+    """A backup may bring its manifest back."""
+    pathlib.Path(used.path, "generations", "0000", "manifest.json").write_text("{", encoding="utf-8")
+    used.keep = 1
+    fill(used, 2)
+    assert used.numbers() == [0, 1, 3]
+
+
 def test_what_was_found_is_recorded_without_pruning(used):
     """A return to generation 2 records a change by others first; it must not delete generation 2 by that."""
     fill(used, 3)
