@@ -55,7 +55,7 @@ STARTS = {
 BY_HAND = {"edit", "delete", "replace"}
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     start=st.sampled_from(sorted(STARTS)),
     steps=st.lists(st.sampled_from(sorted(STEPS)), max_size=7),
