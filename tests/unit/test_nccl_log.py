@@ -12,7 +12,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import nccl_log
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_log import values_in_log
 
-REAL = pathlib.Path(__file__).resolve().parents[1] / "fixtures" / "nccl" / "h200-x2.log"
+REAL = pathlib.Path(__file__).resolve().parents[1] / "fixtures" / "nccl" / "h200-x2.txt"
 LINE = b"node1:7:7 [0] NCCL INFO %s set by environment to %s\n"
 
 
