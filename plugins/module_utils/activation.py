@@ -6,19 +6,30 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import time
 from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import sitecustomize_file
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import ReadBack, faults, read_back, remarks
-from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import ACTIVATED, FAILED, StateDirectory
+from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import (
+    ACTIVATED,
+    FAILED,
+    FOUND,
+    StateDirectory,
+    state_time,
+)
 
 KNOWN_GOOD, PREVIOUS = "known_good", "previous"
 
 
 class Activation(NamedTuple):
-    """``before`` and ``after``: lists of FileState of the files that differ; both empty where nothing changes."""
+    """``before`` and ``after``: lists of FileState of the files that differ; both empty where nothing changes.
+
+    ``changed_at``: when the files last changed, in seconds since 1970.
+    """
 
     number: int
     changed: bool
@@ -27,7 +38,7 @@ class Activation(NamedTuple):
     read_back: Optional[ReadBack]
     remarks: list
     readers: list
-    paths: list
+    changed_at: float
 
 
 def activate(state: StateDirectory, wanted: str, lock_timeout: float, probe_timeout: float, check: bool) -> Activation:
@@ -42,14 +53,15 @@ def activate(state: StateDirectory, wanted: str, lock_timeout: float, probe_time
         wanted_states = state.states_at(number)
         found = [sitecustomize_file.look_at_any(target.path) for target in wanted_states]
         before, after = _that_differ(found, wanted_states)
+        _try_in_memory(state, number, after, probe_timeout)
         changed = bool(before) or (state.current() != number and _leaves_directories(state, wanted_states))
         result, notes = None, []
         if not check:
             result, notes = _bring_back(state, number, manifest, found, wanted_states, probe_timeout)
         elif not changed:
             result, notes = _read_back(manifest, after, probe_timeout)
-        paths = [target.path for target in wanted_states]
-        return Activation(number, changed, before, after, result, notes, _readers(state), paths)
+        since = time.time() if changed else _last_change(state, number, wanted_states)
+        return Activation(number, changed, before, after, result, notes + state.warnings, _readers(state), since)
 
 
 def choose(state: StateDirectory, wanted: str) -> int:
@@ -69,7 +81,7 @@ def choose(state: StateDirectory, wanted: str) -> int:
         return number
     if wanted == PREVIOUS:
         current = state.current()
-        number = None if current is None else state.manifest(current)["parent"]
+        number = None if current is None else _applied_before(state, current)
         if number is None:
             why = (
                 "no generation is current"
@@ -86,6 +98,41 @@ def choose(state: StateDirectory, wanted: str) -> int:
             f"Legal: {KNOWN_GOOD}, {PREVIOUS}, or one of {_listed(numbers)}. Nothing was changed."
         )
     return int(wanted)
+
+
+def _applied_before(state: StateDirectory, number: int) -> Optional[int]:
+    """The generation that ``number`` came from; what others made of the file in between was never read back and does not count."""
+    parent = state.manifest(number)["parent"]
+    while parent:
+        manifest = state.manifest(parent)
+        if manifest["outcome"] != FOUND:
+            break
+        parent = manifest["parent"]
+    return parent
+
+
+def _try_in_memory(state: StateDirectory, number: int, after: list, probe_timeout: float) -> None:
+    """Run what would come back in the interpreter that imports it. Generation 0 is the node as it was found, whatever it was."""
+    if number == 0:
+        return
+    for target in after:
+        interpreter = _interpreter_of(state, target.path, probe_timeout) if target.exists else None
+        error = interpreter.trial(target.content, target.path)["error"] if interpreter else None
+        if error is not None:
+            raise TuningError(
+                f"generation {number}: its {target.path} is broken, line {error['line']}: {error['type']}: {error['text']}. "
+                f"Nothing was changed. Choose another generation."
+            )
+
+
+def _interpreter_of(state: StateDirectory, path: str, probe_timeout: float) -> Optional[Interpreter]:
+    for number in reversed(state.numbers()):
+        with contextlib.suppress(TuningError):  # a damaged generation names no interpreter
+            manifest = state.manifest(number)
+            if manifest.get("read_back") and manifest["read_back"]["expected"] == path:
+                service = Service(manifest["service"]["environment"], manifest["service"]["user"])
+                return Interpreter(manifest["interpreter"]["executable"], service, probe_timeout)
+    return None
 
 
 def _bring_back(
@@ -109,9 +156,11 @@ def _bring_back(
             _remove_emptied(state, wanted_states)
             state.make_current(number, dict(facts, outcome=ACTIVATED))
     except BaseException as error:
-        _undo(before + [now for now, _then in behind], made, error)
+        undone = _undone(before + [now for now, _then in behind], made)
         with contextlib.suppress(TuningError):  # a full disk may be the failure itself, and that is what must be told
-            state.note(dict(facts, outcome=FAILED, reason=str(error)))
+            state.note(dict(facts, outcome=FAILED, reason=f"{error}{undone}"))
+        if undone:
+            raise TuningError(f"{error}{undone}") from error
         raise
     return result, notes
 
@@ -149,16 +198,20 @@ def _read_back(manifest: dict, after: list, probe_timeout: float) -> tuple:
     return result, remarks(result)
 
 
-def _undo(before: list, made: list, cause: BaseException) -> None:
+def _undone(before: list, made: list) -> str:
+    """Put back what stood before, every file that can be. Returns what must be told where one cannot, else nothing."""
+    stuck = []
     for target in before:
         try:
             sitecustomize_file.restore(target)
             sitecustomize_file.settle(target)
         except TuningError as error:
-            raise TuningError(
-                f"{cause} WHAT STOOD BEFORE COULD NOT BE PUT BACK: {error} Its bytes are in the newest generation."
-            ) from error
+            stuck.append(str(error))
     sitecustomize_file.remove_directories(made)
+    if not stuck:
+        return ""
+    where = "Its bytes are in the state directory; generation_info lists where."
+    return f" WHAT STOOD BEFORE COULD NOT BE PUT BACK: {' '.join(stuck)} {where}"
 
 
 def _leaves_directories(state: StateDirectory, wanted_states: list) -> bool:
@@ -175,6 +228,15 @@ def _remove_emptied(state: StateDirectory, wanted_states: list) -> None:
         if not target.exists:
             sitecustomize_file.drop_bytecode(target)
             sitecustomize_file.remove_directories(state.made_directories(target.path))
+
+
+def _last_change(state: StateDirectory, number: int, wanted_states: list) -> float:
+    """When the files last changed, in seconds since 1970. Where one is absent, the history says since when."""
+    times = [os.stat(target.path).st_mtime for target in wanted_states if target.exists]
+    if any(not target.exists for target in wanted_states):
+        entries = [entry for entry in state.history() if entry.get("generation") == number and entry.get("time")]
+        times += [state_time(entry["time"]) for entry in entries[-1:]]
+    return max(times, default=0.0)
 
 
 def _readers(state: StateDirectory) -> list:

@@ -12,6 +12,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.text_table import 
 SCHEMA = 1
 HEAD = ("node", "variable", "declared", "on disk", "effective", "NCCL says", "state", "from")
 NOT_KNOWN = "not known"
+NO_ANSWER = {"path": None, "shadowed": [], "read_back": None, "drift": None}
 METRIC = "gpu_node_tuning_drift"
 
 
@@ -48,7 +49,7 @@ def drift_table(results: dict) -> list:
 
 
 def drift_metrics(results: dict) -> str:
-    """Text of the exposition format: 1 where the variable drifts on the node, else 0. A node that gave no answer has variable "".
+    """Text of the exposition format: 1 where the variable drifts on the node, else 0; variable "" stands for the node as a whole.
 
     ``results``: as for drift_report.
     """
@@ -58,14 +59,14 @@ def drift_metrics(results: dict) -> str:
         f"# TYPE {METRIC} gauge",
     ]
     for node, entry in report["nodes"].items():
-        for variable in entry["variables"]:
-            lines.append(_sample(node, variable["name"], variable["drift"]))
-        if not entry["variables"]:
-            lines.append(_sample(node, "", entry["drift"]))
+        lines.append(_sample(node, "", entry["drift"]))
+        lines.extend(_sample(node, variable["name"], variable["drift"]) for variable in entry["variables"])
     return "\n".join(lines) + "\n"
 
 
 def _node(result: dict) -> dict:
+    if "drift" not in result:
+        result = dict(NO_ANSWER, problems=[str(result.get("msg") or "no answer")])
     read_back = result["read_back"] or {"variables": [], "imported": None}
     said = result.get("library") or {}
     variables = [_variable(variable, said, result) for variable in read_back["variables"]]

@@ -76,10 +76,10 @@ def without_statements(source: bytes, path: str, assignments: list) -> bytes:
 def _parse(source: bytes, path: str) -> ast.Module:
     try:
         return ast.parse(source, filename=path)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         where = path if line is None else f"{path}, line {line}"
-        reason = getattr(error, "msg", None) or str(error)
+        reason = getattr(error, "msg", None) or str(error) or type(error).__name__
         raise TuningError(
             f"{where}: not valid Python: {reason}. Every interpreter that imports this file prints an error "
             f"at start. Repair the file, or put the package's own back, then run again."

@@ -63,15 +63,18 @@ def inspect(interpreter: Interpreter, question: Question) -> dict:
         answer["file"] = describe(found)
         values = answer["file"]["variables"]
         declared = values if question.declared is None else question.declared
-        result = read_back(interpreter, resolution, path, found.content, declared)
+        surplus = {name: None for name in values if name not in declared}
+        result = read_back(interpreter, resolution, path, found.content, dict(surplus, **declared))
         answer["read_back"] = result.as_dict()
-        answer["drift"] = faults(result, question.precedence)
+        answer["drift"] = faults(result, question.precedence) + [
+            f"{name}: not declared, but the managed block of {path} sets {values[name]!r}" for name in sorted(surplus)
+        ]
         answer["problems"] += remarks(result)
     except TuningError as error:
         answer["problems"].append(str(error))
         return answer
     for add in (
-        lambda: _add_record(answer, question, found),
+        lambda: _add_record(answer, question, resolution, found),
         lambda: _add_origins(answer, interpreter, question, resolution, values),
         lambda: _add_library(answer, question, result),
     ):
@@ -102,13 +105,13 @@ def describe(found: FileState) -> dict:
     }
 
 
-def _add_record(answer: dict, question: Question, found: FileState) -> None:
+def _add_record(answer: dict, question: Question, resolution: dict, found: FileState) -> None:
     """Layer 1: the file is, byte for byte, what the current generation left."""
     if not question.state_dir:
         return
     state = state_directory.StateDirectory(question.state_dir)
     number, damage = state.current(), state.damage()
-    answer["problems"] += damage
+    answer["problems"] += damage + state.left_behind(question.scope, resolution, found.path)
     if number is not None and not damage and not state.knows(found):
         answer["drift"].append(
             f"{found.path}: is not as generation {number} left it; its bytes, its link, its mode or its owner changed since."

@@ -162,6 +162,8 @@ def _judge_undeclared(facts: _Facts) -> tuple:
         return ABSENT, "not set"
     if facts.preset == facts.value:
         return OVERRIDDEN, ENVIRONMENT
+    if facts.is_ours and facts.in_block == facts.value:
+        return OVERRIDDEN, facts.ours
     return OVERRIDDEN, f"code that runs at the start, imported file {facts.imported}"
 
 

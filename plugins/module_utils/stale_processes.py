@@ -85,7 +85,7 @@ def _start_ticks(proc: str, name: str) -> int:
 
 def _boot_time(proc: str) -> float:
     with open(os.path.join(proc, "stat"), encoding="utf-8") as stream:
-        return float(next(line.split()[1] for line in stream if line.startswith("btime ")))
+        return next((float(line.split()[1]) for line in stream if line.startswith("btime ")), 0.0)
 
 
 def _ancestors(proc: str) -> set:

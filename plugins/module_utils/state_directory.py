@@ -47,7 +47,7 @@ class Change(NamedTuple):
 class StateDirectory:
     """``path``: the directory, made when something is first written. ``by``: who runs this, for the records.
 
-    ``keep``: how many generations stay when a new one is recorded, see prune().
+    ``keep``: how many generations stay when a new one is recorded, see prune(). ``warnings`` gathers what a caller must tell.
 
     Methods raise TuningError when the directory cannot be used, and name the file at fault.
     """
@@ -58,6 +58,7 @@ class StateDirectory:
         self.path = path
         self.by = by
         self.keep = keep
+        self.warnings = []
 
     # -- lock ------------------------------------------------------------------------------------------------------
 
@@ -219,6 +220,21 @@ class StateDirectory:
                         found |= {record["before"]["target"], record["after"]["target"]}
         return found
 
+    def left_behind(self, scope: str, resolution: dict, path: str) -> list:
+        """A sentence where the same interpreter imported another file when it was last tuned: a new Python reads nothing of the old one."""
+        try:
+            number = self.current()
+            manifest = {} if number is None else self.manifest(number)
+        except TuningError:
+            return []  # damage() names it
+        known = manifest.get("interpreter") or {}
+        old = (manifest.get("read_back") or {}).get("expected")
+        if old in (None, path) or manifest.get("scope") != scope or known.get("executable") != resolution["executable"]:
+            return []
+        was = f"{resolution['executable']}: was Python {known['version']} and imported {old}"
+        now_is = f"it is Python {resolution['version']} now and imports {path}"
+        return [f"{was}; {now_is}. What stands in {old} does nothing for it any more."]
+
     def first_seen(self, path: str) -> Optional[dict]:
         """The oldest record of the file ``path``; its ``before`` is how the file was before us."""
         for number in self.numbers():
@@ -281,7 +297,7 @@ class StateDirectory:
             raise TuningError(
                 f"state_dir {self.path}: generation {number} cannot be written: {error.strerror}. Make room, or set nccl_env_state_dir."
             ) from error
-        self.note(dict(facts, generation=number))
+        self._note_or_warn(dict(facts, generation=number))
         return number
 
     def make_current(self, number: int, facts: dict) -> None:
@@ -292,7 +308,14 @@ class StateDirectory:
             raise TuningError(
                 f"{self._at('current')}: cannot be changed: {error.strerror}. Make room, or repair the file system."
             ) from error
-        self.note(dict(facts, generation=number))
+        self._note_or_warn(dict(facts, generation=number))
+
+    def _note_or_warn(self, entry: dict) -> None:
+        """What is done is done: a line of the history that cannot be written is no reason to undo it. The next run writes it."""
+        try:
+            self.note(entry)
+        except TuningError as error:
+            self.warnings.append(f"{error} The next run writes the line of generation {entry['generation']}.")
 
     def note(self, entry: dict) -> None:
         """Append one line to the history."""
@@ -305,7 +328,7 @@ class StateDirectory:
                 torn = (
                     size and os.pread(descriptor, 1, size - 1) != b"\n"
                 )  # a full disk or a power loss cut the last line
-                os.write(descriptor, (b"\n" if torn else b"") + line.encode())
+                _write_all(descriptor, (b"\n" if torn else b"") + line.encode())
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -562,6 +585,14 @@ def now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def state_time(text: str) -> float:
+    """A time of the records, as now() writes it, in seconds since 1970; 0 for anything else."""
+    try:
+        return datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.timezone.utc).timestamp()
+    except (TypeError, ValueError):
+        return 0.0
+
+
 def _describe(state: FileState) -> dict:
     """What a manifest says of a file: kind, link text, target, mode (octal text), uid, gid, sha256 (hex)."""
     return {
@@ -595,6 +626,12 @@ def _make_below(directory: str, relative: str) -> None:
         directory = os.path.join(directory, name)
         with contextlib.suppress(FileExistsError):
             os.mkdir(directory, 0o700)
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    """A nearly full disk may take a part only."""
+    while content:
+        content = content[os.write(descriptor, content) :]
 
 
 def _write_file(path: str, content: bytes) -> None:

@@ -64,6 +64,7 @@ def make_plan(wish: Wish, interpreter: Interpreter, state: state_directory.State
     content = _wanted_content(wish, parts, foreign, found, state)
     values = _values_before(found)
     notes += _mode_remarks(found) + _state_remarks(state, found, parts)
+    notes += state.left_behind(wish.scope, resolution, path)
     left_over = (
         sitecustomize_file.empty_directories(state.made_directories(path))
         if content is None and not found.exists

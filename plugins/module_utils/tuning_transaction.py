@@ -49,7 +49,11 @@ def tune(
             plan = make_plan(wish, interpreter, state)
             result = None if plan.changes else _judged_read_back(wish, interpreter, plan)
             return Outcome(
-                plan, plan.changes_anything, state.current(), result, plan.remarks + (remarks(result) if result else [])
+                plan,
+                plan.changes_anything,
+                state.current(),
+                result,
+                plan.remarks + (remarks(result) if result else []) + state.warnings,
             )
     with state.locked(lock_timeout):
         plan = make_plan(wish, interpreter, state)
@@ -59,7 +63,11 @@ def tune(
             _apply(wish, interpreter, plan, state) if plan.changes else _confirm(wish, interpreter, plan, state)
         )
         return Outcome(
-            plan, plan.changes_anything, generation, result, plan.remarks + (remarks(result) if result else [])
+            plan,
+            plan.changes_anything,
+            generation,
+            result,
+            plan.remarks + (remarks(result) if result else []) + state.warnings,
         )
 
 
@@ -98,16 +106,18 @@ def _apply(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_direct
         facts = _facts(wish, interpreter, plan, result, state_directory.APPLIED, None)
         generation = state.record([state_directory.Change(plan.state, after, made)], facts)
     except BaseException as error:
-        _restore(plan, made, error)
+        undone = _restored(plan, made)
         with contextlib.suppress(TuningError):  # a full disk may be the failure itself, and that is what must be told
             state.note(
                 {
                     "profile": wish.profile,
                     "profile_status": wish.profile_status,
                     "outcome": state_directory.FAILED,
-                    "reason": str(error),
+                    "reason": f"{error}{undone}",
                 }
             )
+        if undone:
+            raise TuningError(f"{error}{undone}") from error
         raise
     if plan.content is None:
         sitecustomize_file.remove_directories(state.made_directories(plan.state.path))
@@ -127,8 +137,8 @@ def _settle(plan: Plan) -> None:
     sitecustomize_file.settle(plan.state, plan.resolution["cached"] if is_ours else None)
 
 
-def _restore(plan: Plan, made: list, cause: BaseException) -> None:
-    """Put the old bytes back, absence included."""
+def _restored(plan: Plan, made: list) -> str:
+    """Put the old bytes back, absence included. Returns what must be told where that fails, else nothing."""
     try:
         if plan.state.exists:
             sitecustomize_file.write(plan.state, plan.state.content)
@@ -138,9 +148,8 @@ def _restore(plan: Plan, made: list, cause: BaseException) -> None:
             _settle(plan)
             sitecustomize_file.remove_directories(made)
     except TuningError as error:
-        raise TuningError(
-            f"{cause} THE OLD FILE COULD NOT BE PUT BACK: {error} Its bytes are in the newest generation of the state directory."
-        ) from error
+        return f" THE OLD FILE COULD NOT BE PUT BACK: {error} Its bytes are in the state directory; generation_info lists where."
+    return ""
 
 
 def _judged_read_back(wish: Wish, interpreter: Interpreter, plan: Plan, after_write: bool = False) -> ReadBack:

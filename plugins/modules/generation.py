@@ -104,23 +104,12 @@ stale_processes:
       type: str
 """
 
-import os
-import time
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpu_node.tuning.plugins.module_utils.activation import Activation, activate
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import file_diff
 from ansible_collections.gpu_node.tuning.plugins.module_utils.stale_processes import stale_processes
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
-
-
-def changed_at(outcome: Activation) -> float:
-    """When the files of the generation last changed, in seconds since 1970: now, or would be now, where this run changes them."""
-    if outcome.changed:
-        return time.time()
-    times = [os.stat(path).st_mtime for path in outcome.paths if os.path.exists(path)]
-    return max(times, default=0.0)
 
 
 def result_of(outcome: Activation) -> dict:
@@ -130,7 +119,7 @@ def result_of(outcome: Activation) -> dict:
         "files": [state.path for state in outcome.after],
         "read_back": outcome.read_back.as_dict() if outcome.read_back else None,
         "diff": [file_diff(before, after.content) for before, after in zip(outcome.before, outcome.after)],
-        "stale_processes": stale_processes(outcome.readers, changed_at(outcome)),
+        "stale_processes": stale_processes(outcome.readers, outcome.changed_at),
     }
 
 
@@ -146,8 +135,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    state = StateDirectory(params["state_dir"], params["applied_by"])
     try:
+        state = StateDirectory(params["state_dir"], params["applied_by"])
         outcome = activate(
             state, params["generation"], params["lock_timeout"], params["probe_timeout"], module.check_mode
         )

@@ -73,6 +73,7 @@ problems:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_list import generation_list
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 
@@ -82,7 +83,11 @@ def main() -> None:
         argument_spec={"state_dir": {"type": "path", "default": "/var/lib/gpu_node_tuning"}},
         supports_check_mode=True,
     )
-    module.exit_json(changed=False, **generation_list(StateDirectory(module.params["state_dir"])))
+    try:
+        state = StateDirectory(module.params["state_dir"])
+    except TuningError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, **generation_list(state))
 
 
 if __name__ == "__main__":
