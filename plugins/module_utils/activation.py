@@ -22,6 +22,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory im
     state_time,
 )
 
+FATAL = ("SystemExit", "KeyboardInterrupt")
 KNOWN_GOOD, PREVIOUS = "known_good", "previous"
 
 
@@ -112,15 +113,18 @@ def _applied_before(state: StateDirectory, number: int) -> Optional[int]:
 
 
 def _try_in_memory(state: StateDirectory, number: int, after: list, probe_timeout: float) -> None:
-    """Run what would come back in the interpreter that imports it. Generation 0 is the node as it was found, whatever it was."""
+    """Run what would come back in the interpreter that imports it; refuse only what would end every Python at start.
+
+    Generation 0 is the node as it was found, whatever it was.
+    """
     if number == 0:
         return
     for target in after:
         interpreter = _interpreter_of(state, target.path, probe_timeout) if target.exists else None
         error = interpreter.trial(target.content, target.path)["error"] if interpreter else None
-        if error is not None:
+        if error is not None and error["type"] in FATAL:
             raise TuningError(
-                f"generation {number}: its {target.path} is broken, line {error['line']}: {error['type']}: {error['text']}. "
+                f"generation {number}: its {target.path} raises {error['type']} and would end every Python on this node at start. "
                 f"Nothing was changed. Choose another generation."
             )
 

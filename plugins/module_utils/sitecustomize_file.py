@@ -212,7 +212,7 @@ def drop_bytecode(state: FileState, cached: Optional[str] = None) -> None:
                 raise TuningError(
                     f"{compiled}: stale bytecode cannot be removed: {error.strerror}. {_advice(error.errno)}"
                 ) from error
-    for source in {state.path, state.target}:
+    for source in (state.path, state.target):
         if not os.path.lexists(source):
             with contextlib.suppress(OSError):  # it holds what others compiled: it stays
                 os.rmdir(os.path.join(os.path.dirname(source), "__pycache__"))
@@ -220,7 +220,7 @@ def drop_bytecode(state: FileState, cached: Optional[str] = None) -> None:
 
 def sweep(state: FileState) -> None:
     """Delete temporary files that an interrupted run left beside the file."""
-    for path in {state.target, state.path}:
+    for path in (state.target, state.path):
         for leftover in glob.glob(glob.escape(path + TEMPORARY) + "*"):
             try:
                 os.unlink(leftover)

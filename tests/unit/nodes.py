@@ -55,7 +55,10 @@ class PlayedInterpreter(Interpreter):
         }
 
     def trial(self, content, filename):
-        return self._run(compile(content, filename, "exec"), filename)
+        try:
+            return self._run(compile(content, filename, "exec"), filename)
+        except BaseException as error:  # noqa: BLE001 - as the probe program: SystemExit too is an answer
+            return {"env": {}, "error": {"type": type(error).__name__, "text": str(error), "line": None}}
 
     def read_back(self, names, isolated=False, writes_bytecode=False):
         file = self.resolve()["origin"]

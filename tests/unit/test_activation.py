@@ -61,7 +61,6 @@ def test_every_way_to_name_a_generation(tuned, wanted, number):
     assert predicted.before == outcome.before
     assert predicted.after == outcome.after
     assert predicted.readers == outcome.readers == [(tuned.executable(), None)]
-    assert outcome.paths == [str(tuned.path())]
     assert tuned.bytes() == kept
     if outcome.changed:
         assert [state.content for state in outcome.before] == [current]
@@ -222,7 +221,7 @@ def test_a_return_that_was_killed_before_the_pointer_moved_is_finished(node, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(StateDirectory, "made_directories", killed)
-        patch.setattr("ansible_collections.gpu_node.tuning.plugins.module_utils.activation._undo", killed)
+        patch.setattr("ansible_collections.gpu_node.tuning.plugins.module_utils.activation._undone", killed)
         with pytest.raises(SystemExit):
             node.rollback("0")
     assert not node.path(None).exists()
@@ -554,13 +553,44 @@ def test_what_cannot_be_put_back_is_said_loudly_and_kept(tuned, monkeypatch):
     monkeypatch.setattr(sitecustomize_file, "restore", restore)
     with pytest.raises(
         TuningError,
-        match=r"read-back by .* failed.* WHAT STOOD BEFORE COULD NOT BE PUT BACK: no\. Its bytes are in the newest",
+        match=r"read-back by .* failed.* WHAT STOOD BEFORE COULD NOT BE PUT BACK: no\. Its bytes are in the state directory",
     ):
         tuned.rollback()
     assert tuned.kept(3).read_bytes() == stood
 
 
-@pytest.mark.parametrize("where", ["pointer", "history", "found"])
+def test_a_history_that_cannot_be_written_undoes_nothing(tuned, monkeypatch):
+    """The return is done and recorded; the line of the history is a remark, and the next run writes it."""
+
+    def full(self, entry):
+        raise TuningError("history.jsonl: cannot be written: No space left on device.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StateDirectory, "note", full)
+        outcome = tuned.rollback("1")
+    assert outcome.changed
+    assert tuned.state.current() == 1
+    assert any("No space left on device" in remark for remark in outcome.remarks)
+    assert tuned.state.knows(sitecustomize_file.look(str(tuned.path())))
+
+
+def test_previous_passes_over_what_others_made(tuned):
+    edited(tuned)
+    tuned.tune(env=OTHER_ENV)
+    assert tuned.state.manifest(tuned.state.manifest(tuned.state.current())["parent"])["outcome"] == "found"
+    assert tuned.rollback("previous").number == 2
+
+
+def test_a_generation_that_would_end_every_python_is_refused(tuned):
+    tuned.path().write_bytes(b"raise SystemExit\n")
+    tuned.rollback("2")
+    stood = tuned.bytes()
+    with pytest.raises(TuningError, match="would end every Python on this node"):
+        tuned.rollback("3")
+    assert tuned.bytes() == stood
+
+
+@pytest.mark.parametrize("where", ["pointer", "found"])
 def test_a_full_disk_of_the_records(tuned, monkeypatch, where):
     """The files are as before, the message tells of the disk, and the next run goes on."""
     edited(tuned)
@@ -570,7 +600,6 @@ def test_a_full_disk_of_the_records(tuned, monkeypatch, where):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     real = {name: getattr(os, name) for name in ("symlink", "open")}
-    broken = []
 
     def symlink(source, target, **options):
         if where == "pointer" and str(source).endswith("0001"):
@@ -579,10 +608,6 @@ def test_a_full_disk_of_the_records(tuned, monkeypatch, where):
 
     def opened(path, flags, *arguments, **options):
         name = os.path.basename(str(path))
-        if where == "history" and name == "history.jsonl" and flags & os.O_APPEND:
-            broken.append(name)
-            if len(broken) > 1:
-                full()
         if where == "found" and name == "manifest.json" and flags & os.O_CREAT:
             full()
         return real["open"](path, flags, *arguments, **options)

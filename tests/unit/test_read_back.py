@@ -108,7 +108,7 @@ VERDICTS = {
         None,
         None,
         "overridden",
-        f"code that runs at the start, imported file {PATH}",
+        f"{PATH}:4",
         False,
         False,
     ),

@@ -171,6 +171,7 @@ def test_metrics():
     assert drift_metrics(results).splitlines() == [
         "# HELP gpu_node_tuning_drift 1 when what is in effect on the node is not what the inventory declares.",
         "# TYPE gpu_node_tuning_drift gauge",
+        'gpu_node_tuning_drift{node="a",variable=""} 1',
         'gpu_node_tuning_drift{node="a",variable="NCCL_PROTO"} 0',
         'gpu_node_tuning_drift{node="a",variable="NCCL_ALGO"} 1',
         'gpu_node_tuning_drift{node="b",variable=""} 1',
@@ -179,9 +180,17 @@ def test_metrics():
     assert drift_metrics(results).endswith("\n")
 
 
+def test_a_node_that_could_not_be_reached_is_in_the_report():
+    report = drift_report({"a": answered(variable()), "far": {"unreachable": True, "msg": "Connection refused"}})
+    assert report["drift"] is True
+    assert report["nodes"]["far"]["drift"] is True
+    assert report["nodes"]["far"]["sentences"] == ["Connection refused"]
+    assert report["differences"] == {}
+
+
 def test_labels_are_escaped():
     text = drift_metrics({'a"\\\nb': answered(variable())})
-    assert text.splitlines()[2] == 'gpu_node_tuning_drift{node="a\\"\\\\\\nb",variable="NCCL_PROTO"} 0'
+    assert text.splitlines()[3] == 'gpu_node_tuning_drift{node="a\\"\\\\\\nb",variable="NCCL_PROTO"} 0'
 
 
 # --- rollbacks and histories
