@@ -145,7 +145,16 @@ def table() -> list[Check]:
         name = scenario.parent.name
         command = tool("molecule", "test", "--scenario-name", name)
         checks.append(
-            Check(f"molecule-{name}", command, "systems", programs=CONTAINERS, root=True, timeout=1800, alone=True)
+            Check(
+                f"molecule-{name}",
+                command,
+                "systems",
+                PYTEST_FIGURE,
+                programs=CONTAINERS,
+                root=True,
+                timeout=1800,
+                alone=True,
+            )
         )
     return checks
 
@@ -218,6 +227,8 @@ def log_to(name: str, command: list[str], timeout: int) -> int:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
+            except PermissionError:  # it runs as root through sudo
+                subprocess.run([*(as_root() or []), "kill", "-KILL", "--", f"-{process.pid}"], check=False)
             process.wait()
 
 
