@@ -253,7 +253,7 @@ def _readers(state: StateDirectory) -> list:
             continue  # a damaged generation that is not asked for does no harm here
         if manifest.get("interpreter"):
             directory = manifest["service"]["dir"] if manifest["scope"] == "service" else None
-            readers.add((manifest["interpreter"]["executable"], directory))
+            readers.add((manifest["interpreter"].get("program", manifest["interpreter"]["executable"]), directory))
     return sorted(readers, key=str)
 
 

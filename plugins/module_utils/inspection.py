@@ -74,7 +74,7 @@ def inspect(interpreter: Interpreter, question: Question) -> dict:
         answer["problems"].append(str(error))
         return answer
     for add in (
-        lambda: _add_record(answer, question, resolution, found),
+        lambda: _add_record(answer, question, interpreter.executable, resolution["version"], found),
         lambda: _add_origins(answer, interpreter, question, resolution, values),
         lambda: _add_library(answer, question, result),
     ):
@@ -105,13 +105,13 @@ def describe(found: FileState) -> dict:
     }
 
 
-def _add_record(answer: dict, question: Question, resolution: dict, found: FileState) -> None:
+def _add_record(answer: dict, question: Question, executable: str, version: str, found: FileState) -> None:
     """Layer 1: the file is, byte for byte, what the current generation left."""
     if not question.state_dir:
         return
     state = state_directory.StateDirectory(question.state_dir)
     number, damage = state.current(), state.damage()
-    answer["problems"] += damage + state.left_behind(question.scope, resolution, found.path)
+    answer["problems"] += damage + state.left_behind(question.scope, executable, version, found.path)
     if number is not None and not damage and not state.knows(found):
         answer["drift"].append(
             f"{found.path}: is not as generation {number} left it; its bytes, its link, its mode or its owner changed since."

@@ -44,7 +44,9 @@ class Interpreter:
 
     def resolve(self) -> dict:
         """See probe_program.resolve. Nothing of sitecustomize is run."""
-        return self._ask({"ask": "resolve"}, ["-S", "-B"])
+        answer = self._ask({"ask": "resolve"}, ["-S", "-B"])
+        self._refuse_old(*(int(part) for part in answer["version"].split(".")[:2]))
+        return answer
 
     def trial(self, content: bytes, filename: str) -> dict:
         """Run ``content`` as sitecustomize ``filename`` without writing it: {env, error: None or {type, text, line}}."""
@@ -83,9 +85,12 @@ class Interpreter:
                 f"interpreter {self.executable}: not a Python interpreter (exit status {code}, it said: {(err or out).strip()[:200] or 'nothing'}). "
                 f"Legal: the path of the Python that runs the engine, for instance /usr/bin/python3 or a virtual environment's bin/python."
             )
-        if (int(words[1]), int(words[2])) < OLDEST:
+        self._refuse_old(int(words[1]), int(words[2]))
+
+    def _refuse_old(self, major: int, minor: int) -> None:
+        if (major, minor) < OLDEST:
             raise TuningError(
-                f"interpreter {self.executable}: Python {words[1]}.{words[2]}; legal: Python {OLDEST[0]}.{OLDEST[1]} or newer. "
+                f"interpreter {self.executable}: Python {major}.{minor}; legal: Python {OLDEST[0]}.{OLDEST[1]} or newer. "
                 f"Name the interpreter that runs the engine in nccl_env_interpreter."
             )
 

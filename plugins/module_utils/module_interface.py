@@ -30,7 +30,18 @@ def interpreter_of(params: dict) -> Interpreter:
     environment = text_values("service_environment", params["service_environment"])
     if params["scope"] == "service":
         environment.setdefault("PYTHONPATH", params["service_dir"])
-    return Interpreter(params["interpreter"], Service(environment, params["service_user"]), params["probe_timeout"])
+    return Interpreter(
+        params["interpreter"],
+        Service(environment, params["service_user"]),
+        number_in("probe_timeout", params["probe_timeout"], 0.1, 86400),
+    )
+
+
+def number_in(option: str, value: float, lowest: float, highest: float) -> float:
+    """``value``. Raises TuningError where it is not a number from ``lowest`` to ``highest``; NaN is none."""
+    if not lowest <= value <= highest:
+        raise TuningError(f"{option}: {value!r}; legal: a number from {lowest:g} to {highest:g}.")
+    return value
 
 
 def text_values(option: str, values: dict) -> dict:

@@ -88,6 +88,11 @@ def look(path: str) -> FileState:
                 f"{path}: a loop of symbolic links. Remove the link, or put the package's own back."
             ) from error
         raise TuningError(f"{path}: cannot be looked at: {error.strerror}. {_advice(error.errno)}") from error
+    if link is not None and os.lstat(path).st_uid not in (0, found.st_uid):
+        raise TuningError(
+            f"{path}: a symbolic link of user {os.lstat(path).st_uid} to a file of user {found.st_uid}; whoever made the link may not be "
+            f"entitled to what is behind it. Legal: a link of root's or of the file's owner. Remove the link."
+        )
     if not stat.S_ISREG(found.st_mode):
         kind = "a directory" if stat.S_ISDIR(found.st_mode) else "not a plain file"
         raise TuningError(f"{path}: {kind}. Legal: a plain file, a symbolic link to one, or nothing. Move it away.")

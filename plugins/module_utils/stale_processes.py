@@ -30,7 +30,7 @@ def stale_processes(readers: list, changed_at: float, proc: str = "/proc") -> li
             continue
         try:
             wanted = directories.get(_executable(proc, name))
-            if not wanted or not _reads_one_of(proc, name, wanted):
+            if not wanted or _is_in_a_container(proc, name) or not _reads_one_of(proc, name, wanted):
                 continue
             started = boot + _start_ticks(proc, name) / os.sysconf("SC_CLK_TCK")
             if started < changed_at:
@@ -44,6 +44,15 @@ def _executable(proc: str, name: str) -> str:
     """The program's path, also after an upgrade of the package has replaced the file under the process."""
     path = os.path.realpath(os.path.join(proc, name, "exe"))
     return path[: -len(DELETED)] if path.endswith(DELETED) else path
+
+
+def _is_in_a_container(proc: str, name: str) -> bool:
+    """Another mount namespace has files of its own under the same names."""
+    try:
+        own = os.readlink(os.path.join(proc, "self", "ns", "mnt"))
+        return os.readlink(os.path.join(proc, name, "ns", "mnt")) != own
+    except FileNotFoundError:
+        return False
 
 
 def _reads_one_of(proc: str, name: str, directories: set) -> bool:
@@ -69,11 +78,15 @@ def _described(proc: str, name: str, started: float) -> dict:
 
 
 def _unit(proc: str, name: str) -> Optional[str]:
+    """The system's service that the process belongs to; none for those of a user's manager or of a container: they have names of their own."""
     with open(os.path.join(proc, name, "cgroup"), encoding="utf-8", errors="replace") as stream:
         for line in stream:
-            for part in reversed(line.strip().split("/")):
-                if part.endswith(".service") and not part.startswith("user@"):
-                    return part
+            parts = line.strip().partition(":")[2].partition(":")[2].strip("/").split("/")
+            for position, part in enumerate(parts):
+                if part.endswith(".service"):
+                    if parts[0] == "system.slice" and all(above.endswith(".slice") for above in parts[:position]):
+                        return part
+                    break
     return None
 
 

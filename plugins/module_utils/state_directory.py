@@ -19,9 +19,10 @@ import re
 import shutil
 from typing import NamedTuple, Optional
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils import node_lock
+from ansible_collections.gpu_node.tuning.plugins.module_utils import managed_block, node_lock
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import (
+    LARGEST,
     FileState,
     missing_directories,
     remove_directories,
@@ -76,6 +77,7 @@ class StateDirectory:
             remove_directories(made)
             raise
         try:
+            self._refuse_what_others_can_write()
             self._sweep()
             self._finish()
             yield
@@ -132,7 +134,7 @@ class StateDirectory:
                 manifest = json.load(stream)
             found = manifest.pop("checksum")
             newer = manifest["schema"] > SCHEMA
-        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        except (OSError, ValueError, KeyError, AttributeError, RecursionError, TypeError) as error:
             raise TuningError(
                 f"{path}: cannot be read ({error or type(error).__name__}). Put this generation back from a backup, or choose another one."
             ) from error
@@ -220,8 +222,11 @@ class StateDirectory:
                         found |= {record["before"]["target"], record["after"]["target"]}
         return found
 
-    def left_behind(self, scope: str, resolution: dict, path: str) -> list:
-        """A sentence where the same interpreter imported another file when it was last tuned: a new Python reads nothing of the old one."""
+    def left_behind(self, scope: str, executable: str, version: str, path: str) -> list:
+        """A sentence where the same interpreter was last tuned through another file, which still holds the block.
+
+        A new Python reads nothing of the old file; another scope or directory leaves the old one in effect.
+        """
         try:
             number = self.current()
             manifest = {} if number is None else self.manifest(number)
@@ -229,11 +234,15 @@ class StateDirectory:
             return []  # damage() names it
         known = manifest.get("interpreter") or {}
         old = (manifest.get("read_back") or {}).get("expected")
-        if old in (None, path) or manifest.get("scope") != scope or known.get("executable") != resolution["executable"]:
+        if old in (None, path) or known.get("executable") != executable or not _holds_block(old):
             return []
-        was = f"{resolution['executable']}: was Python {known['version']} and imported {old}"
-        now_is = f"it is Python {resolution['version']} now and imports {path}"
-        return [f"{was}; {now_is}. What stands in {old} does nothing for it any more."]
+        if manifest.get("scope") == scope and known["version"] != version:
+            was = f"{executable}: was Python {known['version']} and imported {old}"
+            now_is = f"it is Python {version} now and imports {path}"
+            return [f"{was}; {now_is}. What stands in {old} does nothing for it any more."]
+        what = f"{old}: holds the managed block of an earlier run with another scope or directory (scope {manifest.get('scope')})"
+        cure = "Remove it: run once with that scope and profile stock, or roll back first."
+        return [f"{what}, and stays in effect where it is imported. {cure}"]
 
     def first_seen(self, path: str) -> Optional[dict]:
         """The oldest record of the file ``path``; its ``before`` is how the file was before us."""
@@ -376,6 +385,15 @@ class StateDirectory:
         for name in ("current", "history.jsonl"):
             with contextlib.suppress(OSError):  # what made the run fail is what must be told
                 os.unlink(self._at(name))
+
+    def _refuse_what_others_can_write(self) -> None:
+        """Somebody else could plant links in it, and root would follow them."""
+        found = os.stat(self.path)
+        if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
+            raise TuningError(
+                f"state_dir {self.path}: owner {found.st_uid}, mode {found.st_mode & 0o7777:04o}; legal: a directory of your own that nobody else can "
+                f"write. Repair its owner and mode (0700), or set nccl_env_state_dir."
+            )
 
     def _leave_nothing(self, made: list, had_lock: bool) -> None:
         if made:
@@ -615,7 +633,7 @@ def _history_entry(line: str, number: int) -> dict:
         entry = json.loads(line)
         if isinstance(entry, dict):
             return entry
-    except ValueError:
+    except (ValueError, RecursionError):
         pass  # said in the entry below
     return {"outcome": "unreadable", "reason": f"line {number} of history.jsonl cannot be read"}
 
@@ -626,6 +644,14 @@ def _make_below(directory: str, relative: str) -> None:
         directory = os.path.join(directory, name)
         with contextlib.suppress(FileExistsError):
             os.mkdir(directory, 0o700)
+
+
+def _holds_block(path: str) -> bool:
+    try:
+        with open(path, "rb") as stream:
+            return managed_block.BEGIN in stream.read(LARGEST)
+    except OSError:
+        return False
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

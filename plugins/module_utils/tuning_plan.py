@@ -64,13 +64,17 @@ def make_plan(wish: Wish, interpreter: Interpreter, state: state_directory.State
     content = _wanted_content(wish, parts, foreign, found, state)
     values = _values_before(found)
     notes += _mode_remarks(found) + _state_remarks(state, found, parts)
-    notes += state.left_behind(wish.scope, resolution, path)
+    notes += state.left_behind(wish.scope, interpreter.executable, resolution["version"], path)
     left_over = (
         sitecustomize_file.empty_directories(state.made_directories(path))
         if content is None and not found.exists
         else []
     )
     plan = Plan(found, content, dict(taken, **values), resolution, notes, left_over)
+    if content is not None and len(content) > sitecustomize_file.LARGEST:
+        raise TuningError(
+            f"{path}: would have {len(content)} bytes with the managed block; legal: at most {sitecustomize_file.LARGEST}. Look what fills it."
+        )
     if plan.changes and wish.body is not None:
         _try_candidate(wish, interpreter, content, path)
     return plan

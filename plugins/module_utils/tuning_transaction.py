@@ -204,6 +204,11 @@ def _facts(
             "environment": interpreter.service.environment,
             "dir": wish.service_dir,
         },
-        "interpreter": {key: plan.resolution[key] for key in ("executable", "version", "prefix", "base_prefix")},
+        # As it was named: a wrapper script that is bypassed would give another environment. The program behind it is for /proc.
+        "interpreter": {
+            "executable": interpreter.executable,
+            "program": plan.resolution["executable"],
+            **{key: plan.resolution[key] for key in ("version", "prefix", "base_prefix")},
+        },
         "read_back": result.as_dict(),
     }

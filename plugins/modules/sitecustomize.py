@@ -217,6 +217,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface i
     INTERPRETER_OPTIONS,
     diff_of,
     interpreter_of,
+    number_in,
     shadowed_by,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
@@ -294,8 +295,12 @@ def main() -> None:
         outcome = tune(
             wish,
             interpreter_of(module.params),
-            StateDirectory(module.params["state_dir"], module.params["applied_by"], module.params["keep_generations"]),
-            module.params["lock_timeout"],
+            StateDirectory(
+                module.params["state_dir"],
+                module.params["applied_by"],
+                number_in("keep_generations", module.params["keep_generations"], 1, 100000),
+            ),
+            number_in("lock_timeout", module.params["lock_timeout"], 0, 86400),
             module.check_mode,
         )
     except ReadBackFailed as error:
