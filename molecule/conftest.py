@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-import fleet as fleet_of_nodes
 import pytest
 import testinfra
+
+# What tests of several scenarios import.
+sys.path.insert(0, str(Path(__file__).parent / "shared"))
+
+import fleet as fleet_of_nodes
 
 # Written out here on purpose: the tests must not read the profile that they prove.
 KNOWN_GOOD = {

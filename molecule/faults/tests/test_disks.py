@@ -77,7 +77,7 @@ def test_refused_with_one_clear_message_and_nothing_done(fleet, nodes, count, na
         assert node.host.check_output("ls -A %s", node.file.rpartition("/")[0]) == "sitecustomize.py"
         assert node.ask(PYTHON, "-c", SHOW) == {}
         count("faults injected")
-    assert not node.host.exists(f"{STATE}/generations"), "a first run that did nothing leaves no record"
+    assert not node.host.file(f"{STATE}/generations").exists, "a first run that did nothing leaves no record"
     fleet.tune()
     assert node.ask(PYTHON, "-c", SHOW) == KNOWN_GOOD
     fleet.rollback(generation=0)

@@ -57,7 +57,10 @@ def edit_manifest(node, number: int, **changes) -> str:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [(b"'NCCL_PROTO', 'LL'", b"'NCCL_PROTO', 'Simple'"), (b"for _gpu_node_name, _gpu_node_value in (", b"for _gpu_node_name, _gpu_node_value in ((")],
+    [
+        (b"'NCCL_PROTO', 'LL'", b"'NCCL_PROTO', 'Simple'"),
+        (b"for _gpu_node_name, _gpu_node_value in (", b"for _gpu_node_name, _gpu_node_value in (("),
+    ],
     ids=["another value", "broken Python"],
 )
 def test_block_edited_by_hand(fleet, found, count, old, new):

@@ -135,7 +135,7 @@ def test_drift(fleet, count, tmp_path, name):
         for node in fleet.nodes:
             entry = report["nodes"][node.suite]
             assert entry["drift"] is True
-            lines = node.read(node.file).splitlines() if node.host.exists(node.file) else []
+            lines = node.read(node.file).splitlines() if node.host.file(node.file).exists else []
             places = {
                 "link": node.link,
                 "file": node.file,
