@@ -106,6 +106,8 @@ def table() -> list[Check]:
             tool("pytest", "tests/integration", "--numprocesses=2"),
             "run",
             figure=PYTEST_FIGURE,
+            programs=("unshare", "mount"),
+            root=True,
             timeout=1500,
         ),
         Check(

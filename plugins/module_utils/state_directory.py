@@ -102,7 +102,7 @@ class StateDirectory:
 
     def is_empty(self) -> bool:
         """True where nothing was ever recorded, or nothing of it is left."""
-        return not self.numbers() and not os.path.exists(self._at("history.jsonl"))
+        return not self.numbers() and not any(os.path.lexists(self._at(name)) for name in ("current", "history.jsonl"))
 
     def current(self) -> Optional[int]:
         """Number of the current generation; None before the first."""
@@ -298,6 +298,7 @@ class StateDirectory:
 
     def _record(self, changes: list, facts: dict, aside: tuple = ()) -> int:
         number = max([-1, *self.numbers()]) + 1
+        self.current()  # one that is no link is refused before anything is written
         try:
             self._write_generation(number, changes, facts, aside)
             self._point_current_to(number)

@@ -38,7 +38,7 @@ def setup(app):
 def check() -> None:
     with scratch("docs") as folder:
         collection = installed(folder)
-        env = os.environ | {"ANSIBLE_COLLECTIONS_PATH": str(folder)}
+        env = os.environ | {"ANSIBLE_COLLECTIONS_PATH": str(folder), "HOME": str(folder)}  # antsibull logs into HOME
         env.pop("ANSIBLE_CONFIG", None)
         lint = [
             "lint-collection-docs",

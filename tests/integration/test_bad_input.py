@@ -695,13 +695,6 @@ def broken_current(node) -> None:
     write(node.state / "current", b"7\n", 0o600)
 
 
-def broken_manifest(node) -> None:
-    empty_state(node)
-    write(node.state / "lock", b"", 0o600)
-    write(node.state / "generations" / "0000" / "manifest.json", b"{", 0o600)
-    (node.state / "current").symlink_to("generations/0000")
-
-
 STATES = (
     Row(
         "is-a-file",
@@ -733,11 +726,6 @@ STATES = (
         new_time=("state",),
     ),
     Row("broken-current", ("{node}/state/current", "not a link to a generation", "Remove it"), prepare=broken_current),
-    Row(
-        "broken-manifest",
-        ("{node}/state/generations/0000/manifest.json: cannot be read", "backup"),
-        prepare=broken_manifest,
-    ),
     Row("relative", ("state_dir", "absolute path"), {"nccl_env_state_dir": "state"}),
 )
 

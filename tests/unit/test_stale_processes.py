@@ -146,7 +146,7 @@ def test_who_started_before_the_change(proc):
         ("0::/system.slice/sglang.service/worker\n", "sglang.service"),
         ("12:cpu:/\n1:name=systemd:/system.slice/sglang.service\n", "sglang.service"),
         ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/app-x.scope\n", None),
-        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/engine.service\n", "engine.service"),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/engine.service\n", None),
         ("0::/system.slice/docker-0123.scope\n", None),
         ("", None),
     ],
