@@ -322,6 +322,8 @@ class StateDirectory:
 
     def _note_or_warn(self, entry: dict) -> None:
         """What is done is done: a line of the history that cannot be written is no reason to undo it. The next run writes it."""
+        if self.warnings:
+            return  # a line is missing already: the next run writes all of them, in order
         try:
             self.note(entry)
         except TuningError as error:
