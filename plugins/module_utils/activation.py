@@ -129,13 +129,18 @@ def _try_in_memory(state: StateDirectory, number: int, after: list, probe_timeou
             )
 
 
+def _recorded_interpreter(manifest: dict, probe_timeout: float) -> Interpreter:
+    """The interpreter that a generation was read back with, started as its service starts it."""
+    service = Service(manifest["service"]["environment"], manifest["service"]["user"])
+    return Interpreter(manifest["interpreter"]["executable"], service, probe_timeout)
+
+
 def _interpreter_of(state: StateDirectory, path: str, probe_timeout: float) -> Optional[Interpreter]:
     for number in reversed(state.numbers()):
         with contextlib.suppress(TuningError):  # a damaged generation names no interpreter
             manifest = state.manifest(number)
             if manifest.get("read_back") and manifest["read_back"]["expected"] == path:
-                service = Service(manifest["service"]["environment"], manifest["service"]["user"])
-                return Interpreter(manifest["interpreter"]["executable"], service, probe_timeout)
+                return _recorded_interpreter(manifest, probe_timeout)
     return None
 
 
@@ -188,8 +193,7 @@ def _read_back(manifest: dict, after: list, probe_timeout: float) -> tuple:
     declared = manifest.get("declared")
     if not declared:
         return None, []
-    service = Service(manifest["service"]["environment"], manifest["service"]["user"])
-    interpreter = Interpreter(manifest["interpreter"]["executable"], service, probe_timeout)
+    interpreter = _recorded_interpreter(manifest, probe_timeout)
     path = manifest["read_back"]["expected"]
     content = sitecustomize_file.look(path).content
     result = read_back(interpreter, interpreter.resolve(), path, content, declared, writes_bytecode=bool(after))
