@@ -21,6 +21,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -84,7 +85,7 @@ def script(name: str, *arguments: str) -> list[str]:
 PYTEST_FIGURE = r"(\d+ (?:passed|failed|skipped|errors?))\b"
 
 
-def table(asked: list[str]) -> list[Check]:
+def table(asked: Collection[str] = ()) -> list[Check]:
     """Every check. The fast ones come first, so that a mistake shows within seconds."""
     checks = [
         Check("yamllint", script("yamllint_files"), "lint", figure=r"(\d+ files)"),
@@ -253,6 +254,18 @@ def figure_of(check: Check, log: str) -> str:
     return ", ".join(found)
 
 
+TELLING = re.compile(r"fatal:|FAILED|\bE  |[A-Za-z]*Error\b|^error|^finding", re.IGNORECASE)
+
+
+def telling_lines(name: str, most: int = 8, width: int = 300) -> str:
+    """The lines of a log that name the fault, for a reader who is shown the end of the output only."""
+    try:
+        rows = (LOGS / f"{name}.log").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return "".join(f"    {row.strip()[:width]}\n" for row in [row for row in rows if TELLING.search(row)][-most:])
+
+
 class Report:
     """One line a check, printed when it ends. Several threads report."""
 
@@ -366,8 +379,8 @@ def main() -> int:
         for check in checks:
             if check.alone:
                 run(check, report)
-    if report.failed:
-        print(f"\nfailed: {' '.join(report.failed)}")
+    for name in report.failed:
+        print(f"\nfailed: {name}\n{telling_lines(name)}", end="")
     if not options.names and not options.group:
         print("\n".join(f"not part of this run: molecule-{name}; see BY_NAME_ONLY" for name in sorted(BY_NAME_ONLY)))
     print(f"\n{len(report.passed)} passed, {len(report.failed)} failed", flush=True)
