@@ -27,19 +27,18 @@ def drift_report(results: dict) -> dict:
     }
 
 
-def drift_json(results: dict) -> str:
-    """Text of verify.json. ``results``: as for drift_report."""
-    return json.dumps(drift_report(results), indent=4, sort_keys=True) + "\n"
+def as_json(report: dict) -> str:
+    """Text of verify.json. ``report``: of drift_report, here and below."""
+    return json.dumps(report, indent=4, sort_keys=True) + "\n"
 
 
-def drifting(results: dict) -> list:
-    """Names of the nodes that drift, or gave no answer. ``results``: as for drift_report."""
-    return [node for node, entry in drift_report(results)["nodes"].items() if entry["drift"]]
+def drifting(report: dict) -> list:
+    """Names of the nodes that drift, or gave no answer."""
+    return [node for node, entry in report["nodes"].items() if entry["drift"]]
 
 
-def drift_table(results: dict) -> list:
-    """Lines of text: a row for each node and variable, then what is wrong, then where nodes differ. ``results``: as for drift_report."""
-    report = drift_report(results)
+def as_table(report: dict) -> list:
+    """Lines of text: a row for each node and variable, then what is wrong, then where nodes differ."""
     rows = [row for node, entry in report["nodes"].items() for row in _rows(node, entry)]
     said = [f"{node}: {sentence}" for node, entry in report["nodes"].items() for sentence in entry["sentences"]]
     for name, values in report["differences"].items():
@@ -48,12 +47,8 @@ def drift_table(results: dict) -> list:
     return [*text_table(HEAD, rows), *([""] if said else []), *said]
 
 
-def drift_metrics(results: dict) -> str:
-    """Text of the exposition format: 1 where the variable drifts on the node, else 0; variable "" stands for the node as a whole.
-
-    ``results``: as for drift_report.
-    """
-    report = drift_report(results)
+def as_metrics(report: dict) -> str:
+    """Text of the exposition format: 1 where the variable drifts on the node, else 0; variable "" stands for the node as a whole."""
     lines = [
         f"# HELP {METRIC} 1 when what is in effect on the node is not what the inventory declares.",
         f"# TYPE {METRIC} gauge",

@@ -17,9 +17,10 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     state_directory,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
-from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter
+from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import shadowed_by
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import (
+    ENVIRONMENT,
     ReadBack,
     faults,
     read_back,
@@ -55,6 +56,13 @@ def inspect(interpreter: Interpreter, question: Question) -> dict:
         "drift": None,
         "problems": [],
     }
+    known = interpreter.service.environment
+    shown = None
+    try:
+        shown = _show(question.unit)
+        interpreter = _as_the_unit_starts_it(interpreter, shown)
+    except TuningError as error:
+        answer["problems"].append(str(error))
     try:
         resolution = interpreter.resolve()
         path = sitecustomize_file.path_of_scope(question.scope, question.service_dir, resolution)
@@ -69,13 +77,14 @@ def inspect(interpreter: Interpreter, question: Question) -> dict:
         answer["drift"] = faults(result, question.precedence) + [
             f"{name}: not declared, but the managed block of {path} sets {values[name]!r}" for name in sorted(surplus)
         ]
-        answer["problems"] += remarks(result)
+        if shown is None:
+            answer["problems"] += remarks(result)
     except TuningError as error:
         answer["problems"].append(str(error))
         return answer
     for add in (
         lambda: _add_record(answer, question, interpreter.executable, resolution["version"], found),
-        lambda: _add_origins(answer, interpreter, question, resolution, values),
+        lambda: _add_origins(answer, interpreter, question, _Unit(question.unit, shown, known), resolution, values),
         lambda: _add_library(answer, question, result),
     ):
         try:
@@ -118,13 +127,29 @@ def _add_record(answer: dict, question: Question, executable: str, version: str,
         )
 
 
-def _add_origins(answer: dict, interpreter: Interpreter, question: Question, resolution: dict, managed: dict) -> None:
-    """Name the most likely origin of every value that is not ours, and list all other places that give one."""
-    service = origins.Service(
-        show=_show(question.unit),
-        environment=interpreter.service.environment,
-        account_home=interpreter.home,
+class _Unit(NamedTuple):
+    """``shown``: what systemd says of it, None without one; ``known``: the environment that the inventory gives the service."""
+
+    name: Optional[str]
+    shown: Optional[str]
+    known: dict
+
+
+def _as_the_unit_starts_it(interpreter: Interpreter, shown: Optional[str]) -> Interpreter:
+    """The interpreter with the unit's own environment and user: what the inventory says of them may be another thing."""
+    if shown is None:
+        return interpreter
+    environment, user = origins.started_with(shown)
+    return interpreter.with_service(
+        Service(environment, user or interpreter.service.user, has_account=user is not None)
     )
+
+
+def _add_origins(
+    answer: dict, interpreter: Interpreter, question: Question, unit: _Unit, resolution: dict, managed: dict
+) -> None:
+    """Name the most likely origin of every value that is not ours, and list all other places that give one."""
+    service = origins.Service(show=unit.shown, environment=unit.known, account_home=interpreter.home)
     python = origins.Python(
         tuple(resolution["path"]), tuple(resolution["candidates"]), resolution["version"], answer["path"], managed
     )
@@ -134,27 +159,27 @@ def _add_origins(answer: dict, interpreter: Interpreter, question: Question, res
     for variable in answer["read_back"]["variables"]:
         edited = variable["file"] not in (None, variable["declared"]) and variable["file"] == variable["interpreter"]
         if variable["state"] in ("overridden", "shadowed") and variable["interpreter"] is not None and not edited:
+            if unit.shown and variable["origin"] == ENVIRONMENT and question.precedence == "respect":
+                _judge_preset(answer, variable, unit, found)
             variable["origin"] = origins.explain(variable["name"], variable["interpreter"], found)[0]
-    if question.precedence == "respect":
-        answer["problems"] += _presets_of_the_unit(answer["read_back"]["variables"], interpreter, question.unit, found)
 
 
-def _presets_of_the_unit(
-    variables: list, interpreter: Interpreter, unit: Optional[str], found: origins.Origins
-) -> list:
-    """What the unit gives its process beside the environment that the interpreter was asked with: there it wins over ours."""
-    said = []
-    for variable in variables:
-        name, declared = variable["name"], variable["declared"]
-        first = next(iter(found.variables.get(name, [])), None)
-        if first is None or declared is None or (first.reach, first.standing) != (origins.UNIT, origins.GIVEN):
-            continue
-        if first.value not in (declared, interpreter.service.environment.get(name)):
-            said.append(
-                f"{name}: the unit {unit} presets {first.value!r} ({first.place}), which wins over the declared {declared!r} in its "
-                f"process (precedence: respect). Take it out of the unit, or set nccl_env_precedence: force."
-            )
-    return said
+def _judge_preset(answer: dict, variable: dict, unit: _Unit, found: origins.Origins) -> None:
+    """A value that the unit presets wins by right only where the inventory knows of it; otherwise somebody else put it there."""
+    name, value, declared = variable["name"], variable["interpreter"], variable["declared"]
+    if declared is None:
+        return
+    place = next((origin.place for origin in found.variables.get(name, []) if origin.value == value), "systemctl show")
+    said = (
+        f"{name}: the unit {unit.name} presets {value!r} ({place}), which wins over the declared {declared!r} in its process "
+        f"(precedence: respect)."
+    )
+    if unit.known.get(name) == value:
+        answer["problems"].append(said)
+    else:
+        answer["drift"].append(
+            f"{said} Take it out of the unit, name it in nccl_env_service_environment if it is meant, or set nccl_env_precedence: force."
+        )
 
 
 def _add_library(answer: dict, question: Question, result: ReadBack) -> None:

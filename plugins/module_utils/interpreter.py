@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import inspect
 import json
 import os
@@ -23,10 +24,14 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Service(NamedTuple):
-    """How the engine's process is started: ``environment`` (name to value, added to a minimal one) and ``user`` (None: this one)."""
+    """How the engine's process is started: ``environment`` (name to value, added to a minimal one) and ``user`` (None: this one).
+
+    ``has_account``: HOME, USER and LOGNAME are set too, as systemd sets them only for a unit with ``User=``.
+    """
 
     environment: dict
     user: Optional[str]
+    has_account: bool = True
 
 
 class Interpreter:
@@ -36,6 +41,12 @@ class Interpreter:
         self.executable = executable
         self.service = service
         self.timeout = timeout
+
+    def with_service(self, service: Service) -> Interpreter:
+        """The same executable, started another way."""
+        other = copy.copy(self)
+        other.service = service
+        return other
 
     @property
     def home(self) -> str:
@@ -136,19 +147,17 @@ class Interpreter:
     def _environment(self) -> dict:
         """What a service manager gives, then the service's own. Nothing of this process's environment: it has old values in it."""
         account = self._account()
-        environment = {
-            "PATH": PATH,
-            "LANG": "C.UTF-8",
-            "HOME": account.pw_dir,
-            "USER": account.pw_name,
-            "LOGNAME": account.pw_name,
-        }
+        environment = {"PATH": PATH, "LANG": "C.UTF-8"}
+        if self.service.has_account:
+            environment.update(HOME=account.pw_dir, USER=account.pw_name, LOGNAME=account.pw_name)
         environment.update(self.service.environment)
         return environment
 
     def _account(self) -> pwd.struct_passwd:
         name = self.service.user
         try:
+            if name and name.isdecimal():  # systemd's User= may be a number
+                return pwd.getpwuid(int(name))
             return pwd.getpwnam(name) if name else pwd.getpwuid(os.geteuid())
         except KeyError as error:
             if not name:

@@ -132,6 +132,23 @@ def find_origins(service: Service, python: Python, root: str = "/") -> Origins:
     return Origins(variables, sites, list(dict.fromkeys(node.remarks)))
 
 
+def started_with(show: str, root: str = "/") -> tuple:
+    """(name to value, user or None): the environment and the user that a unit's process gets. ``show``: text of ``systemctl show``.
+
+    A variable whose value only the manager knows (PassEnvironment=, an unresolved specifier) is left out.
+    """
+    shown = systemd_environment.parse_show(show)
+    effective = _environment_of_unit(Node(root), Service(show=show), shown)
+    on_file = {entry.name for entry in [*effective.winners.values(), *effective.losers]}
+    environment = {name: value for name, value in shown.environment.items() if name not in on_file}
+    for name, entry in effective.winners.items():
+        by_manager = entry.setting == "Environment=" and name in shown.environment  # it has resolved the specifiers
+        value = shown.environment[name] if by_manager else entry.value
+        if value is not None:
+            environment[name] = value
+    return environment, shown.user
+
+
 def explain(variable: str, value: Optional[str], origins: Origins, library: bool = False) -> tuple:
     """(text, Origin or None): the most likely origin of the ``value`` that an interpreter has in its environment (None: not set).
 

@@ -28,7 +28,9 @@ options:
     choices: [respect, force]
     default: respect
   unit:
-    description: Systemd unit of the engine. Its C(Environment=), C(EnvironmentFile=) and drop-ins are looked at.
+    description:
+      - Systemd unit of the engine. The interpreter is started with what its C(Environment=), C(EnvironmentFile=), drop-ins and C(User=) give.
+      - A value that only the unit presets is drift under O(precedence=respect); one that O(service_environment) names too is a remark.
     type: str
   nccl_log:
     description:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import pwd
 import subprocess
 
 import pytest
@@ -214,20 +215,65 @@ def test_the_unit_is_an_origin(node, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("value", "precedence", "preset", "said"),
+    ("value", "precedence", "preset", "drift", "problem"),
     [
-        ("Simple", "respect", {}, True),
-        ("LL", "respect", {}, False),
-        ("Simple", "force", {}, False),
-        ("Simple", "respect", {"NCCL_PROTO": "Simple"}, False),
+        ("Simple", "respect", {}, "the unit sglang.service presets 'Simple'", ""),
+        ("LL", "respect", {}, "", ""),
+        ("Simple", "force", {}, "declared 'LL', the interpreter has 'Simple'", ""),
+        ("Simple", "respect", {"NCCL_PROTO": "Simple"}, "", "the unit sglang.service presets 'Simple'"),
+        (
+            "Simple",
+            "respect",
+            {"NCCL_PROTO": "Tree"},
+            "the unit sglang.service presets 'Simple'",
+            "service_environment says",
+        ),
+        ("LL", "respect", {"NCCL_PROTO": "Simple"}, "", "service_environment says NCCL_PROTO='Simple'"),
     ],
-    ids=["another value", "the same value", "force", "the inventory knows it"],
+    ids=[
+        "another value",
+        "the same value",
+        "force",
+        "the inventory knows it",
+        "it knows another",
+        "the inventory is wrong",
+    ],
 )
-def test_a_preset_of_the_unit_is_said_aloud(node, monkeypatch, value, precedence, preset, said):
-    played_systemctl(monkeypatch, (0, f"LoadState=loaded\nEnvironment=NCCL_PROTO={value}\n", ""))
-    problems = look(node, unit="sglang.service", precedence=precedence, preset=preset)["problems"]
-    words = "NCCL_PROTO: the unit sglang.service presets 'Simple'"
-    assert any(problem.startswith(words) and "wins over the declared 'LL'" in problem for problem in problems) is said
+def test_the_interpreter_is_asked_with_the_environment_of_the_unit(
+    node, monkeypatch, value, precedence, preset, drift, problem
+):
+    node.put(BLOCK)
+    played_systemctl(monkeypatch, (0, f"LoadState=loaded\nUser={os.geteuid()}\nEnvironment=NCCL_PROTO={value}\n", ""))
+    answer = look(node, unit="sglang.service", precedence=precedence, preset=preset)
+    (proto,) = [variable for variable in answer["read_back"]["variables"] if variable["name"] == "NCCL_PROTO"]
+    assert proto["interpreter"] == value
+    assert [drift in sentence for sentence in answer["drift"]] == ([True] if drift else [])
+    assert any(problem in sentence for sentence in answer["problems"]) is True if problem else answer["problems"] == []
+
+
+def test_a_unit_that_does_not_name_the_service_directory_is_drift(node, monkeypatch):
+    """PYTHONPATH of the inventory is not what systemd starts the engine with."""
+    service = node.root / "svc"
+    service.mkdir()
+    (service / "sitecustomize.py").write_bytes(BLOCK)
+    interpreter = PlayedInterpreter(node.executable(), Service({"PYTHONPATH": str(service)}, None), 5)
+    question = Question("service", str(service), ENV, "respect", "sglang.service", None, None)
+    for environment, drifting in ((f"PYTHONPATH={service}", False), ("NCCL_DEBUG=WARN", True)):
+        played_systemctl(monkeypatch, (0, f"LoadState=loaded\nEnvironment={environment}\n", ""))
+        answer = inspect(interpreter, question)
+        assert bool(answer["drift"]) is drifting
+    assert any("the unit does not set it" in problem for problem in answer["problems"])
+
+
+def test_the_user_of_the_unit_is_the_one_who_is_asked(node, monkeypatch):
+    played_systemctl(monkeypatch, (0, "LoadState=loaded\nUser=nobody\n", ""))
+    shown = inspection._show("sglang.service")
+    asked = inspection._as_the_unit_starts_it(PlayedInterpreter(node.executable(), Service({}, "daemon"), 5), shown)
+    assert asked.service == Service({}, "nobody", True)
+    assert asked.home == pwd.getpwnam("nobody").pw_dir
+    unnamed = inspection._as_the_unit_starts_it(asked, SHOWN)
+    assert unnamed.service == Service({"NCCL_PROTO": "Simple"}, "nobody", False)
+    assert "HOME" not in unnamed._environment()
 
 
 @pytest.mark.parametrize(

@@ -461,6 +461,20 @@ def test_manager_resolves_specifiers_and_names_what_differs(tree):
     assert "the file sets NCCL_C, the manager does not know of it" in remarks
 
 
+def test_what_a_unit_starts_its_process_with(tree):
+    tree.put("/etc/default/s", "NCCL_B=file\n")
+    unit = tree.put(
+        "/u",
+        "[Service]\nUser=llm\nEnvironment=NCCL_A=%H NCCL_B=unit PATH=/opt NCCL_C=1\nEnvironmentFile=/etc/default/s\n"
+        "UnsetEnvironment=NCCL_C\nPassEnvironment=NCCL_E\n",
+    )
+    show = f"FragmentPath={unit}\nUser=llm\nEnvironment=NCCL_A=node7 NCCL_B=unit PATH=/opt NCCL_C=1 NCCL_D=4\n"
+    environment, user = origins.started_with(show, root=str(tree.root))
+    assert environment == {"NCCL_A": "node7", "NCCL_B": "file", "PATH": "/opt", "NCCL_D": "4"}
+    assert user == "llm"
+    assert origins.started_with("Environment=\nUser=\n", root=str(tree.root)) == ({}, None)
+
+
 def test_service_environment_that_the_unit_does_not_give_is_remarked(tree):
     unit = tree.put("/u", "[Service]\nEnvironment=NCCL_A=1\n")
     found = tree.origins(origins.Service(unit_files=[unit], environment={"NCCL_A": "2", "NCCL_B": "3"}))

@@ -9,15 +9,17 @@ import importlib
 import json
 import pathlib
 import re
+import stat
 
 import pytest
 from ansible.errors import AnsibleFilterError
+from ansible.playbook.task import Task
+from ansible_collections.gpu_node.tuning.plugins.action import drift_report as drift_report_action
 from ansible_collections.gpu_node.tuning.plugins.module_utils.drift_report import (
-    drift_json,
-    drift_metrics,
+    as_json,
+    as_metrics,
+    as_table,
     drift_report,
-    drift_table,
-    drifting,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_tables import (
     history_json,
@@ -83,7 +85,7 @@ def test_the_report_has_the_documented_shape():
     assert set(report["nodes"]["a"]["variables"][0]) == set(re.findall(r"`(\w+)`", row))
     assert set(report) == {"schema", "drift", "nodes", "differences"}
     assert report["schema"] == 1
-    text = drift_json(results)
+    text = as_json(report)
     assert json.loads(text) == report
     assert text.endswith("}\n")
 
@@ -103,7 +105,7 @@ def test_without_drift():
         "origin": f"{PATH}:4",
         "drift": False,
     }
-    lines = drift_table(results)
+    lines = as_table(drift_report(results))
     assert cells(lines[0]) == ["node", "variable", "declared", "on disk", "effective", "NCCL says", "state", "from"]
     assert cells(lines[2]) == ["a", "NCCL_PROTO", "LL", "LL", "LL", "-", "effective", f"{PATH}:4"]
     assert len(lines) == 4
@@ -114,7 +116,7 @@ def test_drift_names_the_variable_and_not_one_that_begins_alike():
     report = drift_report(results)
     assert report["drift"] is report["nodes"]["a"]["drift"] is True
     assert [entry["drift"] for entry in report["nodes"]["a"]["variables"]] == [True, False, False]
-    assert drift_table(results)[-1] == "a: NCCL_PROTO: declared 'LL', the interpreter has 'Simple'"
+    assert as_table(drift_report(results))[-1] == "a: NCCL_PROTO: declared 'LL', the interpreter has 'Simple'"
 
 
 def test_a_node_without_an_answer_drifts_and_is_not_counted_as_unset():
@@ -124,7 +126,7 @@ def test_a_node_without_an_answer_drifts_and_is_not_counted_as_unset():
     assert report["nodes"]["b"]["variables"] == []
     assert report["nodes"]["b"]["sentences"] == ["interpreter /x: cannot be started"]
     assert report["differences"] == {}
-    lines = drift_table(results)
+    lines = as_table(drift_report(results))
     assert cells(lines[3]) == ["b", "-", "-", "-", "-", "-", "not known", "-"]
     assert lines[-1] == "b: interpreter /x: cannot be started"
 
@@ -133,7 +135,7 @@ def test_a_node_where_nothing_is_declared():
     results = {"a": answered()}
     report = drift_report(results)
     assert report["drift"] is False
-    assert cells(drift_table(results)[2]) == ["a", "-", "-", "-", "-", "-", "nothing declared", PATH]
+    assert cells(as_table(drift_report(results))[2]) == ["a", "-", "-", "-", "-", "-", "nothing declared", PATH]
 
 
 def test_differences_between_the_nodes():
@@ -145,12 +147,14 @@ def test_differences_between_the_nodes():
     }
     report = drift_report(results)
     assert report["differences"] == {"NCCL_PROTO": {"LL": ["a", "d"], "Simple": ["b"], "": ["c"]}}
-    assert drift_table(results)[-1] == "NCCL_PROTO differs between the nodes: LL on a, d; Simple on b; - on c"
+    assert (
+        as_table(drift_report(results))[-1] == "NCCL_PROTO differs between the nodes: LL on a, d; Simple on b; - on c"
+    )
 
 
 def test_a_variable_that_is_set_to_nothing_is_not_shown_as_unset():
     results = {"a": answered(variable(value=""))}
-    assert cells(drift_table(results)[2])[:5] == ["a", "NCCL_PROTO", "LL", "LL", '""']
+    assert cells(as_table(drift_report(results))[2])[:5] == ["a", "NCCL_PROTO", "LL", "LL", '""']
 
 
 def test_what_nccl_says():
@@ -160,7 +164,7 @@ def test_what_nccl_says():
     report = drift_report(results)
     assert report["nodes"]["a"]["variables"][0]["library"] == ["LL", "Simple"]
     assert report["nodes"]["a"]["variables"][0]["drift"] is True
-    assert cells(drift_table(results)[2])[5] == "LL, Simple"
+    assert cells(as_table(drift_report(results))[2])[5] == "LL, Simple"
 
 
 # --- metrics
@@ -168,7 +172,7 @@ def test_what_nccl_says():
 
 def test_metrics():
     results = {"a": answered(variable(), variable("NCCL_ALGO", "Tree")), "b": SILENT, "c": answered()}
-    assert drift_metrics(results).splitlines() == [
+    assert as_metrics(drift_report(results)).splitlines() == [
         "# HELP gpu_node_tuning_drift 1 when what is in effect on the node is not what the inventory declares.",
         "# TYPE gpu_node_tuning_drift gauge",
         'gpu_node_tuning_drift{node="a",variable=""} 1',
@@ -177,7 +181,7 @@ def test_metrics():
         'gpu_node_tuning_drift{node="b",variable=""} 1',
         'gpu_node_tuning_drift{node="c",variable=""} 0',
     ]
-    assert drift_metrics(results).endswith("\n")
+    assert as_metrics(drift_report(results)).endswith("\n")
 
 
 def test_a_node_that_could_not_be_reached_is_in_the_report():
@@ -189,7 +193,7 @@ def test_a_node_that_could_not_be_reached_is_in_the_report():
 
 
 def test_labels_are_escaped():
-    text = drift_metrics({'a"\\\nb': answered(variable())})
+    text = as_metrics(drift_report({'a"\\\nb': answered(variable())}))
     assert text.splitlines()[3] == 'gpu_node_tuning_drift{node="a\\"\\\\\\nb",variable="NCCL_PROTO"} 0'
 
 
@@ -280,7 +284,7 @@ def test_text_table_and_cells():
     assert [quoted(value) for value in (None, "", "0")] == ["-", '""', "0"]
 
 
-FILTERS = ["drift_json", "drift_metrics", "drift_table", "drifting", "history_json", "history_table", "rollback_table"]
+FILTERS = ["history_json", "history_table", "rollback_table"]
 
 
 def filter_of(name):
@@ -295,9 +299,44 @@ def test_filters_refuse_what_is_no_dictionary(name):
             filter_of(name)(value)
 
 
-def test_filters_are_the_functions():
+class FakeConnection:
+    """The action reaches no node, but its base class looks at the shell of a connection."""
+
+    class _shell:
+        tmpdir = "-"
+
+
+def run_drift_report(monkeypatch, **options):
+    """The result of the action, and what it printed."""
+    printed = []
+    monkeypatch.setattr(drift_report_action.display, "display", printed.append)
+    task = Task()
+    task.args = options
+    action = drift_report_action.ActionModule(task, FakeConnection(), None, None, None, None)
+    return action.run(), printed
+
+
+def test_one_report_goes_to_the_screen_into_the_file_and_to_the_collector(monkeypatch, tmp_path):
     results = {"a": answered(variable(value="Simple")), "b": SILENT, "c": answered(variable())}
-    assert filter_of("drift_json")(results) == drift_json(results)
-    assert filter_of("drift_table")(results) == drift_table(results)
-    assert filter_of("drift_metrics")(results) == drift_metrics(results)
-    assert filter_of("drifting")(results) == drifting(results) == ["a", "b"]
+    dest = tmp_path / "verify.json"
+    dest.write_text("of the last run")
+    said, printed = run_drift_report(monkeypatch, results=results, dest=str(dest), textfile_dir=str(tmp_path))
+    assert said == {"changed": False, "drift": True, "drifting": ["a", "b"]}
+    report = drift_report(results)
+    assert printed == ["\n".join(as_table(report))]
+    assert dest.read_text() == as_json(report)
+    assert (tmp_path / "gpu_node_tuning.prom").read_text() == as_metrics(report)
+    assert stat.S_IMODE(dest.stat().st_mode) == 0o644
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gpu_node_tuning.prom", "verify.json"]
+    quiet, _printed = run_drift_report(monkeypatch, results={"c": answered(variable())}, dest=str(dest))
+    assert quiet == {"changed": False, "drift": False, "drifting": []}
+
+
+@pytest.mark.parametrize("place", ["missing/verify.json", "folder"])
+def test_a_report_that_cannot_be_written_names_the_file(monkeypatch, tmp_path, place):
+    (tmp_path / "folder").mkdir()
+    said, printed = run_drift_report(monkeypatch, results={"a": answered(variable())}, dest=str(tmp_path / place))
+    assert said["failed"] is True
+    assert said["msg"].startswith(f"{tmp_path / place}: cannot be written on the controller")
+    assert len(printed) == 1
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["folder"]

@@ -184,11 +184,14 @@ def test_origins_of_a_unit_and_of_nccl_conf(fleet):
             node.write("/etc/systemd/system/engine.service.d/nccl.conf", "[Service]\nEnvironment=NCCL_PROTO=Simple\n")
             node.write("/etc/nccl.conf", "# of the site\nNCCL_ALGO=Tree\nNCCL_SOCKET_IFNAME=eth0\n")
             node.sh("systemctl daemon-reload")
-        play, report = fleet.verify(nccl_env_unit="engine.service", report_only=True)
+        play, report = fleet.verify(nccl_env_unit="engine.service", rc=2)
         for node in fleet.nodes:
             said = "NCCL_PROTO: the unit engine.service presets 'Simple' (/etc/systemd/system/engine.service.d/nccl.conf:2)"
             assert said in "\n".join(report["nodes"][node.suite]["sentences"])
-            assert said in play.stdout
+            assert said in play.message(node)
+            proto = next(v for v in report["nodes"][node.suite]["variables"] if v["name"] == "NCCL_PROTO")
+            assert (proto["interpreter"], proto["state"], proto["drift"]) == ("Simple", "overridden", True)
+            assert proto["origin"].startswith("/etc/systemd/system/engine.service.d/nccl.conf:2 ")
             found = report["nodes"][node.suite]["origins"]["variables"]
             strongest = found["NCCL_PROTO"][0]
             assert (strongest["where"], strongest["line"], strongest["value"]) == (
@@ -201,6 +204,9 @@ def test_origins_of_a_unit_and_of_nccl_conf(fleet):
             }
             assert ("/etc/nccl.conf", 2, "Tree") in places["NCCL_ALGO"]
             assert ("/etc/nccl.conf", 3, "eth0") in places["NCCL_SOCKET_IFNAME"]
+        known = {"NCCL_PROTO": "Simple"}
+        _play, report = fleet.verify(nccl_env_unit="engine.service", nccl_env_service_environment=known)
+        assert report["drift"] is False
     finally:
         for node in fleet.nodes:
             _back(node)
