@@ -148,6 +148,17 @@ def table(asked: Collection[str] = ()) -> list[Check]:
             timeout=1200,
         ),
     ]
+    checks.append(
+        Check(
+            "podman-at-once",
+            script("podman_at_once"),
+            "systems",
+            figure=r"(\d+ calls)",
+            programs=CONTAINERS,
+            root=True,
+            alone=True,
+        )
+    )
     for scenario in sorted((ROOT / "molecule").glob("*/molecule.yml")):
         name = scenario.parent.name
         if name in BY_NAME_ONLY and f"molecule-{name}" not in asked:

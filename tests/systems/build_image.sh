@@ -139,7 +139,7 @@ for suite; do
     if $force || ! "$podman" image exists "$image"; then
         build "$suite" "$image"
         # Only the tags: an image that a container still uses stays until that container goes.
-        "$podman" images --format '{{.Repository}}:{{.Tag}}' "$repository/$suite" | grep -vxF "$image" |
+        "$podman" images --format '{{.Repository}}:{{.Tag}}' "$repository/$suite" | awk -v new="$image" '$0 != new' |
             while IFS= read -r old; do "$podman" rmi "$old" >/dev/null 2>&1 || true; done
     fi
     echo "$image"
