@@ -25,7 +25,7 @@ unexport PYTHONPATH PYTHONHOME
 
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --no-input --disable-pip-version-check --no-deps
 
-.PHONY: help setup demo test lint unit format bench gpu-test changelog requirements clean
+.PHONY: help setup demo test lint unit format bench gpu-test gpu-bench changelog requirements clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -56,6 +56,9 @@ changelog: $(VENV)/.test-stamp ## put the fragments, and new plugins, into the v
 
 gpu-test: setup ## on a GPU machine, as root: tune it, ask NCCL, roll back (GPU_PYTHON=the Python with torch)
 	@$(BIN)/python tests/gpu/tune_this_machine.py --interpreter $(GPU_PYTHON)
+
+gpu-bench: setup ## on a GPU machine: time a small all_reduce under the profiles, in one run (GPU_PYTHON=the Python with torch)
+	@$(BIN)/python tests/gpu/profile_latency.py --interpreter $(GPU_PYTHON)
 
 requirements: $(VENV)/.demo-stamp ## resolve requirements/*.in anew into the pinned *.txt
 	@$(PIP_INSTALL) uv

@@ -1,13 +1,16 @@
 # Copyright: gpu_node.tuning contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Resolve a profile on the controller; a refusal is one plain message."""
+"""Resolve a profile on the controller, and match it against the node's facts; a refusal is one plain message."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
-from ansible_collections.gpu_node.tuning.plugins.plugin_utils.profile_directory import resolve_named
+from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_admission import CHECKS, OFF, Policy, admit
+from ansible_collections.gpu_node.tuning.plugins.plugin_utils.profile_directory import names_that_fit, resolve_named
 
 
 class ActionModule(ActionBase):
@@ -21,10 +24,22 @@ class ActionModule(ActionBase):
                 "shipped": {"type": "raw", "required": True},
                 "tuning_profiles": {"type": "dict", "default": {}},
                 "overrides": {"type": "dict", "default": {}},
+                "facts": {"type": "dict"},
+                "hardware_check": {"type": "str", "choices": list(CHECKS), "default": OFF},
+                "allow_dead_end": {"type": "bool", "default": False},
+                "allow_risk": {"type": "list", "elements": "str", "default": []},
             }
         )
+        facts = arguments.pop("facts")
+        policy = Policy(
+            arguments.pop("hardware_check"), arguments.pop("allow_dead_end"), tuple(arguments.pop("allow_risk"))
+        )
+        if facts is None and policy.hardware_check != OFF:
+            return {"failed": True, "msg": f"facts: missing. Legal: the result of gpu_facts, or hardware_check: {OFF}."}
         try:
             profile, warnings = resolve_named(**arguments)
+            fitting = partial(names_that_fit, facts, arguments["shipped"], arguments["tuning_profiles"])
+            hardware, remarks = admit(profile, facts, policy, fitting)
         except TuningError as error:
             return {"failed": True, "msg": str(error)}
-        return {"changed": False, **profile, "warnings": warnings}
+        return {"changed": False, **profile, "hardware": hardware, "warnings": warnings + remarks}

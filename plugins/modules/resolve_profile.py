@@ -38,6 +38,27 @@ options:
       - A value sets the variable or replaces the profile's value. V(null) removes a variable that the profile sets.
     type: dict
     default: {}
+  facts:
+    description:
+      - What M(gpu_node.tuning.gpu_facts) says of the node, the dictionary C(gpu_node).
+      - Needed unless O(hardware_check=off).
+    type: dict
+  hardware_check:
+    description:
+      - With V(refuse), a profile that is not for the node's hardware or software is refused, with every requirement and what was found.
+      - With V(warn), that is a warning. With V(off), nothing is compared.
+    type: str
+    choices: [refuse, warn, 'off']
+    default: 'off'
+  allow_dead_end:
+    description: Whether a profile whose status is V(dead_end) may be used. Without it, it is refused with its lesson.
+    type: bool
+    default: false
+  allow_risk:
+    description: Names of the rules that the profile may break on this node, see M(gpu_node.tuning.nccl_env_info).
+    type: list
+    elements: str
+    default: []
 attributes:
   action:
     description: Runs on the controller alone.
@@ -76,6 +97,10 @@ summary:
   description: What the profile is.
   returned: success
   type: str
+lesson:
+  description: What happened to those who tried it, and under which versions that may have changed; empty for most profiles.
+  returned: success
+  type: str
 status:
   description: One of V(known_good), V(experimental) and V(dead_end).
   returned: success
@@ -106,6 +131,27 @@ evidence:
   returned: success
   type: list
   elements: dict
+hardware:
+  description:
+    - How the node was compared with the profile.
+    - RV(hardware.verdict) is V(fits), V(unknown) (something could not be told), V(refused) (only with O(hardware_check=warn)) or V(not checked).
+  returned: success
+  type: dict
+  contains:
+    check:
+      description: The value of O(hardware_check).
+      type: str
+    verdict:
+      description: The outcome.
+      type: str
+    node:
+      description: The node in a few words.
+      type: str
+      sample: 2x NVIDIA H200, nvlink
+    requirements:
+      description: Each requirement with C(name), C(wanted), C(found) and C(met); C(met) is null where it is not known.
+      type: list
+      elements: dict
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -119,6 +165,10 @@ def main() -> None:
             "shipped": {"type": "raw", "required": True},
             "tuning_profiles": {"type": "dict", "default": {}},
             "overrides": {"type": "dict", "default": {}},
+            "facts": {"type": "dict"},
+            "hardware_check": {"type": "str", "choices": ["refuse", "warn", "off"], "default": "off"},
+            "allow_dead_end": {"type": "bool", "default": False},
+            "allow_risk": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )

@@ -9,7 +9,9 @@ import os
 from collections.abc import Mapping
 
 import yaml
-from ansible_collections.gpu_node.tuning.plugins.module_utils.profiles import InvalidProfile, resolve_with_warnings
+from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_admission import fits
+from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_form import InvalidProfile
+from ansible_collections.gpu_node.tuning.plugins.module_utils.profiles import resolve_with_warnings
 
 try:
     from yaml import CSafeLoader as SafeLoader
@@ -47,6 +49,22 @@ class ProfileDirectory(Mapping):
 
 def resolve_named(name, shipped, tuning_profiles=None, overrides=None):
     """(profile, warnings), see profiles.resolve_with_warnings. ``shipped`` may be the path of a directory of profiles."""
-    if isinstance(shipped, str):
-        shipped = ProfileDirectory(str(shipped))
-    return resolve_with_warnings(name, shipped, tuning_profiles, overrides)
+    return resolve_with_warnings(name, _profiles(shipped), tuning_profiles, overrides)
+
+
+def names_that_fit(facts, shipped, tuning_profiles=None):
+    """Names of the profiles, shipped ones and the inventory's own, that a node with these facts may be given."""
+    shipped = _profiles(shipped)
+    names = sorted({*shipped, *(tuning_profiles or {})})
+    return [name for name in names if _fits(name, facts, shipped, tuning_profiles)]
+
+
+def _fits(name, facts, shipped, tuning_profiles):
+    try:
+        return fits(resolve_with_warnings(name, shipped, tuning_profiles)[0], facts)
+    except InvalidProfile:
+        return False  # it is proposed to nobody; whoever picks it is told what is wrong with it
+
+
+def _profiles(shipped):
+    return ProfileDirectory(str(shipped)) if isinstance(shipped, str) else shipped

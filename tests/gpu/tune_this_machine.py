@@ -4,10 +4,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tune the GPU machine that this runs on, for real, and ask NCCL itself; then roll back.
 
-1. NCCL's all-reduce before the tune names none of the managed variables.
-2. playbooks/tune.yml with profile known_good writes the system's sitecustomize.py (root) and reads it back.
-3. NCCL's all-reduce, started with an environment without them, says `NCCL_X set by environment to Y` for every managed variable.
-4. A second tune changes nothing; playbooks/rollback.yml to generation 0 leaves the files as they were, and NCCL names none of them.
+1. gpu_facts names every GPU that nvidia-smi lists, and the NCCL that torch loads; nothing is loaded onto a GPU for it.
+2. NCCL's all-reduce before the tune names none of the managed variables.
+3. Where the machine is not what profile known_good is for, playbooks/tune.yml refuses it and touches nothing; a dead end is refused everywhere.
+4. playbooks/tune.yml with profile known_good (hardware_check=warn) writes the system's sitecustomize.py (root) and reads it back.
+5. NCCL's all-reduce, started with an environment without them, says `NCCL_X set by environment to Y` for every managed variable.
+6. A second tune changes nothing; playbooks/rollback.yml to generation 0 leaves the files as they were, and NCCL names none of them.
 
 Needs root, two GPUs or more, a Python with torch (--interpreter) and ansible-core in the Python that runs this script.
 Exit status 0 only when every step held. Every figure printed is read from the machine.
@@ -29,6 +31,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "playbooks" / "collections"))
 KEPT = ("NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS", "LD_LIBRARY_PATH")
+# Whatever this machine is, the way of the values from the file to NCCL is what is proved here.
+ON_ANY_HARDWARE = ("hardware_check=warn",)
 ANSWER = re.compile(r'\{"rank": .*\}')  # NCCL writes to the same stream, sometimes without a newline before it
 SET_BY = re.compile(r"NCCL INFO (NCCL_\w+) set by environment to (\S+?)\.?$", re.MULTILINE)
 
@@ -47,16 +51,27 @@ def main() -> int:
     checks = Checks()
     with tempfile.TemporaryDirectory() as scratch:
         inventory = write_inventory(Path(scratch), arguments.interpreter)
+        facts = gather_facts(arguments, inventory)
+        print(json.dumps(facts, indent=2, sort_keys=True))
+        checks.hold("gpu_facts names every GPU", [gpu["uuid"] for gpu in facts["gpus"]] == listed_uuids())
         before, said_before = tree(), ask_nccl(arguments.interpreter, Path(scratch))
+        checks.hold(
+            "gpu_facts names the NCCL that torch loads",
+            {rank["nccl"] for rank in said_before["ranks"]} == {facts["software"]["nccl"]},
+        )
         checks.hold("NCCL names no managed variable before the tune", not set(said_before["set"]) & set(declared))
-        first = play(arguments, inventory, "tune.yml", "profile=known_good")
+        for profile, words in (("known_good", "is not for this node"), ("fewer_channels", "is a dead end")):
+            refused = play(arguments, inventory, "tune.yml", f"profile={profile}", rc=2)
+            print(refused)
+            checks.hold(f"tune.yml refuses {profile} here and touches nothing", words in refused and tree() == before)
+        first = play(arguments, inventory, "tune.yml", "profile=known_good", *ON_ANY_HARDWARE)
         print(first)
         checks.hold("tune.yml applied known_good", changed_tasks(first) == 1)
         said = ask_nccl(arguments.interpreter, Path(scratch))
         for name, value in sorted(declared.items()):
             checks.hold(f"NCCL: {name} set by environment to {value}", said["set"].get(name) == value)
         checks.hold("the all-reduce is right on every rank", all(rank["sum_is_right"] for rank in said["ranks"]))
-        second = play(arguments, inventory, "tune.yml", "profile=known_good")
+        second = play(arguments, inventory, "tune.yml", "profile=known_good", *ON_ANY_HARDWARE)
         checks.hold("a second tune changes nothing", changed_tasks(second) == 0)
         verified = play(arguments, inventory, "verify.yml", f"verify_file={scratch}/verify.json")
         checks.hold("verify.yml finds no drift", "failed=0" in verified)
@@ -106,14 +121,31 @@ def write_inventory(scratch: Path, interpreter: str) -> Path:
     return path
 
 
-def play(arguments: argparse.Namespace, inventory: Path, playbook: str, extra: str) -> str:
-    """Output of the playbook; ends the program where it fails."""
-    command = [arguments.ansible_playbook, str(ROOT / "playbooks" / playbook), "-i", str(inventory), "-e", extra]
+def play(arguments: argparse.Namespace, inventory: Path, playbook: str, *extra: str, rc: int = 0) -> str:
+    """Output of the playbook; ends the program where its exit status is another one."""
+    command = [arguments.ansible_playbook, str(ROOT / "playbooks" / playbook), "-i", str(inventory)]
+    return run_ansible([*command, *(word for pair in extra for word in ("-e", pair))], rc)
+
+
+def gather_facts(arguments: argparse.Namespace, inventory: Path) -> dict:
+    """The dictionary gpu_node, as `ansible -m gpu_node.tuning.gpu_facts` gives it."""
+    command = [str(Path(arguments.ansible_playbook).with_name("ansible")), "this-machine", "-i", str(inventory), "-o"]
+    options = json.dumps({"interpreter": arguments.interpreter})
+    said = run_ansible([*command, "-m", "gpu_node.tuning.gpu_facts", "-a", options], 0)
+    return json.loads(said.partition("=>")[2])["ansible_facts"]["gpu_node"]
+
+
+def run_ansible(command: list, rc: int) -> str:
     ran = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, timeout=300)
-    if ran.returncode != 0:
+    if ran.returncode != rc:
         print(ran.stdout, ran.stderr, file=sys.stderr)
-        sys.exit(1)
-    return ran.stdout
+        sys.exit(f"tune_this_machine: exit status {ran.returncode} where {rc} was expected: {command}")
+    return ran.stdout + ran.stderr
+
+
+def listed_uuids() -> list:
+    command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
 def changed_tasks(output: str) -> int:

@@ -46,6 +46,7 @@ def test_the_result_has_every_key_and_plain_data():
         "name": "base",
         "summary": "A small profile",
         "status": "experimental",
+        "lesson": "",
         "env": {"NCCL_MAX_NCHANNELS": "16", "NCCL_PROTO": "LL"},
         "reasons": {"NCCL_MAX_NCHANNELS": "less memory", "NCCL_PROTO": "because"},
         "sglang": {"env": {}, "args": {}},
@@ -221,11 +222,20 @@ BAD_SHAPES = [
     ({"sglang": {"args": []}}, "sglang.args: must be a mapping"),
     ({"sglang": []}, "sglang: must be a mapping"),
     ({"requires": {"gpus": 8}}, "requires.'gpus': unknown key"),
-    ({"requires": {"gpu_count": "8"}}, "requires.gpu_count: must be a whole number"),
+    ({"requires": {"gpu_count": "8"}}, "requires.gpu_count: '8' is not a window of versions"),
+    ({"requires": {"gpu_count": 0}}, "requires.gpu_count: must be a whole number"),
+    ({"requires": {"p2p": False}}, "requires.p2p: must be true, or left out"),
+    ({"requires": {"sglang": "0.5.22"}}, "requires.sglang: '0.5.22' is not a window of versions"),
+    ({"requires": {"gpu": ""}}, "requires.gpu: must be a quoted string"),
+    ({"status": "dead_end"}, "lesson: a dead end needs one"),
+    ({"lesson": 3}, "lesson: must be a text"),
+    ({"based_on": ["other"]}, "based_on: must be the name of a profile"),
+    ({"based_on": "othr"}, "based_on: unknown profile 'othr', did you mean other? Known: base, other"),
+    ({"based_on": "base"}, "based_on: base -> base goes round in a circle"),
     ({"requires": {"gpu_count": True}}, "requires.gpu_count: must be a whole number"),
     ({"requires": {"compute_capability": [12.0]}}, "must be a list of quoted strings"),
     ({"requires": {"compute_capability": "12.0"}}, "must be a list of quoted strings"),
-    ({"requires": {"nccl": 2.21}}, "requires.nccl: must be a quoted string"),
+    ({"requires": {"nccl": 2.21}}, "requires.nccl: 2.21 is not a window of versions"),
     ({"requires": {"interconnect": "PCI"}}, "Legal: pcie, nvlink"),
     ({"evidence": {}}, "evidence: must be a list"),
     ({"evidence": "90 tok/s"}, "evidence: must be a list"),
@@ -263,6 +273,32 @@ def test_an_empty_key_counts_as_absent(key):
     assert resolve("base", shipped(**{key: None}))[key] == resolve("other", shipped())[key]
 
 
+# --- a profile that is based on another -----------------------------------------------------------------------------
+
+
+def test_a_profile_based_on_another_takes_its_env_and_changes_it():
+    own = {
+        "mine": {
+            "summary": "s",
+            "status": "experimental",
+            "based_on": "base",
+            "env": {"NCCL_PROTO": None, "NCCL_MAX_NCHANNELS": 8, "NCCL_ALGO": {"value": "ring", "reason": "one"}},
+        },
+        "next": {"summary": "s", "status": "experimental", "based_on": "mine"},
+    }
+    for name in ("mine", "next"):
+        profile = resolve(name, shipped(), own)
+        assert profile["env"] == {"NCCL_ALGO": "Ring", "NCCL_MAX_NCHANNELS": "8"}
+        assert profile["reasons"]["NCCL_ALGO"] == "one"
+    own["mine"]["based_on"] = "next"
+    assert "mine -> next -> mine goes round in a circle" in refusal("mine", shipped(), own)
+
+
+def test_null_in_a_profile_removes_only_what_is_there():
+    own = {"mine": {"summary": "s", "status": "experimental", "based_on": "base", "env": {"NCCL_ALGO": None}}}
+    assert "NCCL_ALGO=None: null is not a value" in refusal("mine", shipped(), own)
+
+
 # --- warnings -------------------------------------------------------------------------------------------------------
 
 
@@ -275,7 +311,7 @@ def test_a_shipped_value_is_not_warned_about_and_an_override_is():
 
 
 def test_a_dead_end_is_warned_about():
-    assert resolve_with_warnings("base", shipped(status="dead_end"))[1] == [
+    assert resolve_with_warnings("base", shipped(status="dead_end", lesson="It was slow."))[1] == [
         "profile base is a dead end, it was tried and failed: A small profile"
     ]
 
@@ -301,12 +337,10 @@ def test_the_known_good_set():
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_shipped_profile_is_valid_and_gives_its_reasons(path):
-    content = load(path)
-    profile = resolve(path.stem, {path.stem: content})
-    for variable in profile["env"]:
-        assert len(content["env"][variable]["reason"]) > 20
-    assert profile["evidence"] or not profile["env"]
+def test_every_shipped_profile_is_valid_and_what_is_known_good_was_measured(path):
+    profile = resolve(path.stem, {each.stem: load(each) for each in FILES})
+    assert all(len(reason) > 40 for reason in profile["reasons"].values())
+    assert profile["evidence"] or not profile["env"] or profile["status"] != "known_good"
 
 
 # --- properties -----------------------------------------------------------------------------------------------------
@@ -316,7 +350,9 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
-KEYS = st.sampled_from(["summary", "status", "env", "sglang", "allreduce", "requires", "evidence", "other"])
+KEYS = st.sampled_from(
+    ["summary", "status", "env", "sglang", "allreduce", "requires", "evidence", "lesson", "based_on", "other"]
+)
 
 
 @given(

@@ -1,0 +1,111 @@
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compare what a profile requires with what a node has. Pure: facts in, one verdict for each requirement out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple, Optional
+
+from ansible_collections.gpu_node.tuning.plugins.module_utils.version_window import InvalidVersion, matches
+
+FITS, UNKNOWN, REFUSED = "fits", "unknown", "refused"
+SOFTWARE = ("nccl", "sglang", "flashinfer")
+NO_GPU = "no GPU"
+
+
+class Requirement(NamedTuple):
+    """One requirement of a profile. ``met``: None where the node's facts do not say."""
+
+    name: str
+    wanted: str
+    found: str
+    met: Optional[bool]
+
+    def __str__(self):
+        verdict = {True: "ok", False: "NOT MET", None: "not known"}[self.met]
+        return f"{self.name}: requires {self.wanted}; found {self.found}: {verdict}"
+
+
+def judge(requires: dict, facts: dict) -> list:
+    """A Requirement for each key of ``requires`` (a checked profile's), in its order. ``facts``: the dictionary gpu_node."""
+    return [_JUDGES[name](name, wanted, facts) for name, wanted in requires.items()]
+
+
+def verdict(requirements: list) -> str:
+    """``refused`` where one is not met, ``unknown`` where one cannot be told, else ``fits``."""
+    if any(entry.met is False for entry in requirements):
+        return REFUSED
+    return UNKNOWN if any(entry.met is None for entry in requirements) else FITS
+
+
+def _gpu(name, wanted, facts):
+    names = [gpu["name"] or "a GPU without a name" for gpu in facts["gpus"]]
+    met = bool(names) and all(wanted.lower() in found.lower() for found in names)
+    return Requirement(name, wanted, _counted(names), met)
+
+
+def _gpu_count(name, wanted, facts):
+    found = str(len(facts["gpus"]))
+    window = wanted if isinstance(wanted, str) else f"=={wanted}"
+    return Requirement(name, str(wanted), found, matches(found, window))
+
+
+def _interconnect(name, wanted, facts):
+    found = facts["topology"]["interconnect"]
+    return Requirement(name, wanted, found or "nothing that says it", None if found is None else found == wanted)
+
+
+def _compute_capability(name, wanted, facts):
+    capabilities = [gpu["compute_capability"] for gpu in facts["gpus"]]
+    met = bool(capabilities) and all(capability in wanted for capability in capabilities)
+    if not met and None in capabilities and all(capability in (None, *wanted) for capability in capabilities):
+        met = None
+    found = _counted([capability or "one that the driver does not say" for capability in capabilities])
+    return Requirement(name, " or ".join(wanted), found, met)
+
+
+def _p2p(name, _wanted, facts):
+    """Reads and writes between all pairs, as the driver claims; only a probe that moves data proves it."""
+    answers = [
+        answer
+        for access in ("read", "write")
+        for row in (facts["p2p"].get(access) or {}).values()
+        for answer in row.values()
+    ]
+    refused = sorted({answer for answer in answers if answer != "OK"})
+    if len(facts["gpus"]) < 2:
+        return Requirement(name, "reads and writes between all pairs", f"{len(facts['gpus'])} GPU", False)
+    if not answers:
+        return Requirement(name, "reads and writes between all pairs", "no answer of the driver", None)
+    found = f"the driver says {', '.join(refused)}" if refused else "OK"
+    return Requirement(name, "reads and writes between all pairs", found, not refused)
+
+
+def _software(name, wanted, facts):
+    """What is not installed for the interpreter is not known rather than wrong: the engine may come later, or be elsewhere."""
+    found = facts["software"].get(name)
+    interpreter = facts["software"].get("interpreter") or "the interpreter"
+    if found is None:
+        return Requirement(name, wanted, f"none for {interpreter}", None)
+    try:
+        met = matches(found, wanted)
+    except InvalidVersion:
+        met = None
+    return Requirement(name, wanted, found, met)
+
+
+def _counted(words: list) -> str:
+    """``8x RTX``, each different word once."""
+    return ", ".join(f"{count}x {word}" for word, count in Counter(words).items()) or NO_GPU
+
+
+_JUDGES = {
+    "gpu": _gpu,
+    "gpu_count": _gpu_count,
+    "interconnect": _interconnect,
+    "compute_capability": _compute_capability,
+    "p2p": _p2p,
+    **dict.fromkeys(SOFTWARE, _software),
+}
