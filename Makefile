@@ -25,7 +25,7 @@ unexport PYTHONPATH PYTHONHOME
 
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --no-input --disable-pip-version-check --no-deps
 
-.PHONY: help setup demo test lint unit format bench gpu-test gpu-bench changelog requirements clean
+.PHONY: help setup demo test lint unit format variables bench gpu-test gpu-bench changelog requirements clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -47,6 +47,9 @@ unit: $(CACHE)/tmp ## run the unit tests
 format: $(VENV)/.test-stamp ## sort imports and format the Python files
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
 	@$(BIN)/ruff format .
+
+variables: setup ## write docs/nccl_variables.md from the catalogue
+	@$(BIN)/python tests/checks/nccl_variables.py --write
 
 bench: setup ## compare steady-state tune.yml with a plain playbook, and measure start-up cost
 	@$(BIN)/python tests/bench/run.py

@@ -21,6 +21,7 @@ class Variable(NamedTuple):
     note: str
     if_wrong: str = ""  # what NCCL does with a bad value
     risk: str = ""
+    mistaken_for: str = ""  # corrects what is often said of it
     choices: tuple = ()
     case_sensitive: bool = False
     low: int | None = None
@@ -41,14 +42,18 @@ VARIABLES = {
         default="unset (cost model decides)",
         since="2.5",
         note=(
-            "Grammar from 2.24: [func:][^]a,b;func:[^]a - func AllReduce, AllGather, ReduceScatter, "
-            "Broadcast, Reduce; only the first part may lack func. No blanks."
+            "Algorithms allowed. Grammar from 2.24: [func:][^]a,b;func:[^]a - func AllReduce, AllGather, "
+            "ReduceScatter, Broadcast, Reduce; only the first part may lack func. No blanks."
         ),
         if_wrong=(
             "Up to 2.23 unknown words skipped, Ring as fallback. 2.24+: WARN, ncclInvalidUsage. 2.31 source: "
             "with PROTO set too, functions ALGO omits get none."
         ),
         risk="A list without Ring leaves some collectives with no algorithm and fails them",
+        mistaken_for=(
+            "Ring is not the default: as long as this is unset, a cost model picks the algorithm for each function "
+            "and each size."
+        ),
         choices=("Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"),
     ),
     "NCCL_ALLOC_P2P_NET_LL_BUFFERS": Variable(
@@ -796,6 +801,10 @@ VARIABLES = {
         note="Upper bound on channels, one CUDA block each. Alias MAX_NRINGS is used only when this is unset.",
         if_wrong="Above the cap: capped. Below 1: INFO and 1.",
         risk="Too low starves bandwidth",
+        mistaken_for=(
+            "16 is not the default: the cap is 64, and 32 before 2.25. 16 was the limit of the search for rings before "
+            "2.25, and is the number of NVLS channels on sm90. Two GPUs on PCIe normally get 2 to 4."
+        ),
         low=1,
         high=64,
         deprecated="2.17",
@@ -1062,6 +1071,11 @@ VARIABLES = {
         ),
         if_wrong="Not a multiple of 32: 512. Above 512: 512. Below 64: 64. 0 or negative: default. INFO only.",
         risk="Lower values cut bandwidth",
+        mistaken_for=(
+            "512 does not dedicate 512 CPU threads: these are CUDA threads of one block, and each channel is one block. "
+            "512 is the default already, except 256 for Ring with Simple over slow PCIe. The threads on the CPU are "
+            "SOCKET_NTHREADS."
+        ),
         choices=("64", "128", "256", "512"),
         low=64,
         high=512,
@@ -1171,6 +1185,11 @@ VARIABLES = {
             "report P2P as OK."
         ),
         risk="PHB/SYS on hosts with IOMMU or ACS redirect can hang the first collective",
+        mistaken_for=(
+            "SYS does not force traffic through system memory, it is the reverse: it permits direct P2P at any distance, "
+            "also across the link between two sockets. Host memory is used where P2P is not: with LOC, with "
+            "P2P_DISABLE=1, and beyond the level."
+        ),
         choices=("LOC", "NVL", "PIX", "PXB", "PHB", "SYS"),
         case_sensitive=True,
         legacy_ints=("LOC", "PIX", "PXB", "PHB", "SYS"),
@@ -1598,6 +1617,13 @@ VARIABLES = {
         documented=False,
     ),
 }
+
+# The most channels that NCCL has, by its version; the newest comes first.
+CHANNEL_CAPS = {">=2.25": 64, "<2.25": 32}
+
+# What a connection takes beside its buffers, and the step in which NCCL allocates GPU memory.
+CONNECTION_HEADER = 4096
+ALLOCATION_UNIT = 2 * 1024 * 1024
 
 # Functions that NCCL_ALGO and NCCL_PROTO can name in front of a colon.
 FUNCTIONS = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")

@@ -10,6 +10,7 @@ import ipaddress
 import re
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_catalogue import FUNCTIONS, VARIABLES
+from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_func_list import entries
 from ansible_collections.gpu_node.tuning.plugins.module_utils.wording import (
     Refused,
     consequence,
@@ -153,7 +154,7 @@ def _refuse_blanks(name, variable, text):
 def _check_func_list(name, variable, text):
     if " " in text:
         _refuse_blanks(name, variable, text)
-    entries, allowed, seen = [], set(), []
+    parts, allowed, seen = [], set(), []
     for position, entry in enumerate(text.split(";")):
         prefix, colon, rest = entry.rpartition(":")
         if colon:
@@ -180,24 +181,17 @@ def _check_func_list(name, variable, text):
             raise Refused(f"{show(entry)} excludes every token, so nothing is left to run", "fewer tokens behind ^")
         if not function:
             allowed = kept
-        entries.append(f"{function}{colon}{caret}{','.join(tokens)}")
+        parts.append(f"{function}{colon}{caret}{','.join(tokens)}")
     notes = []
     if name == "NCCL_ALGO" and allowed and "Ring" not in allowed:
         notes.append("without Ring some collectives have no algorithm and fail")
-    if name == "NCCL_PROTO" and any("LL128" in _forced(entry) for entry in entries):
+    canonical = ";".join(parts)
+    if name == "NCCL_PROTO" and any("LL128" in entry.tokens for entry in entries(canonical, variable.choices)):
         notes.append(
             "this takes LL128 out of its automatic mode up to NCCL 2.30; forced on PCIe it can corrupt data. "
             "Name LL128 only behind ^"
         )
-    return ";".join(entries), notes
-
-
-def _forced(entry):
-    """The protocols that an entry of NCCL_PROTO switches on: those it names, or with ^ those it does not name."""
-    tokens = entry.rpartition(":")[2]
-    if tokens.startswith("^"):
-        return {"LL", "LL128", "Simple"} - set(tokens[1:].split(","))
-    return set(tokens.split(","))
+    return canonical, notes
 
 
 def _check_list(name, variable, text):

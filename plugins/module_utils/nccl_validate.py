@@ -84,7 +84,7 @@ def check_env(env):
             errors.append(Finding(show(key), f"{message} Write a name such as NCCL_ALGO."))
             continue
         name = str.__str__(key)
-        fault = _check_name(name, suggest=len(errors) < MAX_FAULTS_SHOWN)
+        fault = check_name(name, suggest=len(errors) < MAX_FAULTS_SHOWN)
         if fault:
             errors.append(Finding(name, f"{label(name)}={show(value)}: {fault}"))
             continue
@@ -150,7 +150,7 @@ def legal_values(name):
 _ELSEWHERE = "Remove it here, and set it in the environment of the service that reads it if it is wanted."
 
 
-def _check_name(name, suggest=True):
+def check_name(name, suggest=True):
     """Return what is wrong with the name of a variable, or an empty string."""
     variable = VARIABLES.get(name)
     if variable is not None:
