@@ -14,9 +14,10 @@ import pwd
 import secrets
 import signal
 import subprocess
+from types import ModuleType
 from typing import NamedTuple, Optional
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils import probe_program
+from ansible_collections.gpu_node.tuning.plugins.module_utils import probe_program, software_program
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 
 OLDEST = (3, 9)
@@ -69,10 +70,14 @@ class Interpreter:
         options = (["-I"] if isolated else []) + ([] if writes_bytecode else ["-B"])
         return self._ask({"ask": "read_back", "names": names, "spawn": not isolated}, options)
 
-    def _ask(self, request: dict, options: list) -> dict:
+    def software(self) -> dict:
+        """See software_program.software. A real start, because .pth files may lead to the packages."""
+        return self._ask({}, ["-B"], software_program)
+
+    def _ask(self, request: dict, options: list, program: ModuleType = probe_program) -> dict:
         nonce = secrets.token_hex(16)
         request = json.dumps(dict(request, nonce=nonce))
-        out, err, code = self._run(options + ["-c", inspect.getsource(probe_program)], request)
+        out, err, code = self._run(options + ["-c", inspect.getsource(program)], request)
         parts = out.split(nonce)
         if len(parts) != 3:
             raise TuningError(self._no_answer(out, err, code))
