@@ -25,7 +25,7 @@ unexport PYTHONPATH PYTHONHOME
 
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --no-input --disable-pip-version-check --no-deps
 
-.PHONY: help setup demo test lint unit format variables bench gpu-test gpu-bench changelog requirements clean
+.PHONY: help setup demo test lint unit format pages bench gpu-test gpu-bench changelog requirements clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -48,8 +48,9 @@ format: $(VENV)/.test-stamp ## sort imports and format the Python files
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
 	@$(BIN)/ruff format .
 
-variables: setup ## write docs/nccl_variables.md from the catalogue
+pages: setup ## write the pages of docs/ that are made from data: the catalogue, and which profile is for which node
 	@$(BIN)/python tests/checks/nccl_variables.py --write
+	@$(BIN)/python tests/checks/which_profile.py --write
 
 bench: setup ## compare steady-state tune.yml with a plain playbook, and measure start-up cost
 	@$(BIN)/python tests/bench/run.py

@@ -99,6 +99,7 @@ def table(asked: Collection[str] = ()) -> list[Check]:
         Check("shellcheck", script("shell_scripts"), "lint", figure=r"(\d+ scripts)", programs=("shellcheck",)),
         Check("layout", script("layout"), "lint", figure=r"(\d+ rules)"),
         Check("argument-specs", script("defaults_match_specs"), "lint", figure=r"(\d+ roles, \d+ variables)"),
+        Check("which-profile", script("which_profile"), "lint", figure=r"(\d+ profiles x \d+ nodes)"),
         Check("nccl-variables", script("nccl_variables"), "lint", figure=r"(\d+ variables, \d+ rules)"),
         Check("changelog", script("changelog"), "lint", figure=r"(\d+ fragments)"),
         Check("requirements", script("requirements"), "lint", figure=r"(\d+ packages)"),

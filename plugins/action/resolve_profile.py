@@ -28,18 +28,18 @@ class ActionModule(ActionBase):
                 "hardware_check": {"type": "str", "choices": list(CHECKS), "default": OFF},
                 "allow_dead_end": {"type": "bool", "default": False},
                 "allow_risk": {"type": "list", "elements": "str", "default": []},
+                "communicators": {"type": "int", "default": 1},
             }
         )
         facts = arguments.pop("facts")
-        policy = Policy(
-            arguments.pop("hardware_check"), arguments.pop("allow_dead_end"), tuple(arguments.pop("allow_risk"))
-        )
+        policy = Policy(**{name: arguments.pop(name) for name in Policy._fields})
         if facts is None and policy.hardware_check != OFF:
             return {"failed": True, "msg": f"facts: missing. Legal: the result of gpu_facts, or hardware_check: {OFF}."}
         try:
             profile, warnings = resolve_named(**arguments)
             fitting = partial(names_that_fit, facts, arguments["shipped"], arguments["tuning_profiles"])
-            hardware, remarks = admit(profile, facts, policy, fitting)
+            admitted = admit(profile, facts, policy, fitting)
         except TuningError as error:
             return {"failed": True, "msg": str(error)}
-        return {"changed": False, **profile, "hardware": hardware, "warnings": warnings + remarks}
+        found = {"hardware": admitted.hardware, "memory": admitted.memory, "notes": admitted.notes}
+        return {"changed": False, **profile, **found, "warnings": warnings + admitted.warnings}

@@ -14,7 +14,14 @@ from typing import NamedTuple
 from ansible_collections.gpu_node.tuning.plugins.module_utils import nccl_node_rules, nccl_version_rules
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_catalogue import VARIABLES
-from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_rule import REFUSED, RISK, SEVERITIES, WARNING, Case
+from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_rule import (
+    REFUSED,
+    RISK,
+    SEVERITIES,
+    UNCHECKED,
+    WARNING,
+    Case,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_validate import check_env
 from ansible_collections.gpu_node.tuning.plugins.module_utils.node_view import NodeView, NotKnown
 from ansible_collections.gpu_node.tuning.plugins.module_utils.wording import did_you_mean, kind_of, show
@@ -27,7 +34,7 @@ class Finding(NamedTuple):
     """What one rule says about one variable."""
 
     variable: str
-    severity: str  # refused, risk or warning
+    severity: str  # one of SEVERITIES
     rule: str
     message: str
 
@@ -42,7 +49,7 @@ class UnknownRisk(TuningError, ValueError):
 def check_on_node(env, facts=None, profile=None, allow_risk=()):
     """Every finding about `env` on the node with these facts (the dictionary gpu_node, or None), the gravest first.
 
-    `profile` is a resolved profile. A fact that is not known never refuses anything: it yields a warning.
+    `profile` is a resolved profile. A fact that is not known never refuses anything: it is reported as unchecked.
     """
     allowed = check_allow_risk(allow_risk)
     case = _case(env, facts, profile)
@@ -101,7 +108,7 @@ def _apply(rule, case, allowed):
         message = (
             f"{_named(variable, case)}: whether {rule.looks_for} could not be checked, because {unknown}. {rule.why}"
         )
-        yield Finding(variable, WARNING, rule.name, message)
+        yield Finding(variable, UNCHECKED, rule.name, message)
 
 
 def _named(variable, case):

@@ -50,6 +50,7 @@ def estimate(env, gpu_count, communicators=1, pattern=None, channels=None, nccl=
         "pattern": pattern,
         "receive_mib": receive // MIB,
         "send_mib": send // MIB,
+        "gpu_count": gpu_count,
         "communicators": communicators,
         "exact": channels is not None,
     }

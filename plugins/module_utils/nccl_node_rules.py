@@ -9,7 +9,7 @@ import re
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_catalogue import VARIABLES
 from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_func_list import entries
-from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_rule import RISK, WARNING, Hit, Rule
+from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_rule import NOTE, RISK, WARNING, Hit, Rule
 from ansible_collections.gpu_node.tuning.plugins.module_utils.node_view import WITHIN, in_words
 from ansible_collections.gpu_node.tuning.plugins.module_utils.version_window import matches
 
@@ -107,6 +107,7 @@ def _set_by_sglang(case):
                 name,
                 f"SGLang sets it to {value} when it starts, whatever it was, because of {forced[0]}",
                 way_on=f"Write {value}, or drop {forced[0]} from the profile's sglang.args.",
+                severity=WARNING,
             )
 
 
@@ -193,7 +194,7 @@ RULES = (
     ),
     Rule(
         name="set_by_sglang",
-        severity=WARNING,
+        severity=NOTE,
         looks_for="SGLang sets the variable itself",
         why="It writes the variable into its own environment before it starts its workers.",
         source="sglang/srt/entrypoints/engine.py of SGLang 0.5.23",

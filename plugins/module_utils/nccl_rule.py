@@ -13,7 +13,9 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.node_view import N
 REFUSED = "refused"  # the settings cannot do what they say
 RISK = "risk"  # refused too, unless allow_risk names the rule
 WARNING = "warning"
-SEVERITIES = (REFUSED, RISK, WARNING)
+UNCHECKED = "unchecked"  # the node's facts do not tell
+NOTE = "note"  # nothing is wrong; it is good to know
+SEVERITIES = (REFUSED, RISK, WARNING, UNCHECKED, NOTE)
 
 
 class Case(NamedTuple):

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_conflicts import blocking, check_on_node
+from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_memory import compare, estimate
+from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_rule import NOTE, UNCHECKED, WARNING
 from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_requirements import (
     NO_GPU,
     REFUSED,
-    UNKNOWN,
     judge,
     verdict,
 )
@@ -21,40 +23,58 @@ NOT_CHECKED = "not checked"
 
 
 class Policy(NamedTuple):
-    """``hardware_check``: one of CHECKS; ``allow_dead_end``: bool; ``allow_risk``: names of the rules that may be broken."""
+    """``hardware_check``: one of CHECKS; ``allow_dead_end``: bool; ``allow_risk``: names of the rules that may be broken;
+
+    ``communicators``: how many NCCL communicators the engine makes, for the estimate of GPU memory.
+    """
 
     hardware_check: str = REFUSE
     allow_dead_end: bool = False
     allow_risk: tuple = ()
+    communicators: int = 1
 
 
 class NotForThisNode(TuningError):
     """The profile must not be applied here; the message lists every reason and the way on."""
 
 
-def admit(profile: dict, facts, policy: Policy, fitting=list) -> tuple:
-    """(record for the generation, warnings). Raises NotForThisNode.
+class Admission(NamedTuple):
+    """``hardware``: for the record of the generation; ``memory``: the estimate, None where there is none; ``notes``, ``warnings``: texts."""
 
-    ``profile``: resolved; ``facts``: the dictionary gpu_node, needed unless the check is off; ``fitting``: names of the profiles that fit
-    the node, asked only for a refusal.
+    hardware: dict
+    memory: Optional[dict]
+    notes: list
+    warnings: list
+
+
+def admit(profile: dict, facts, policy: Policy, fitting=list) -> Admission:
+    """Raises NotForThisNode where the profile must not be applied, with every reason.
+
+    ``profile``: resolved; ``facts``: the dictionary gpu_node, needed unless the check is off; ``fitting``: gives the names of the profiles
+    that fit the node, asked only for a refusal.
     """
-    refusals, warnings = [], []
-    if profile["status"] == "dead_end" and not policy.allow_dead_end:
-        refusals.append(_dead_end(profile))
-    record, faults, remarks = _hardware(profile, facts, policy)
-    if faults and policy.hardware_check == REFUSE:
-        refusals.append("\n".join([*faults, _way_on(fitting())]))
-    else:
-        warnings += ["\n".join(faults)] if faults else []
-    warnings += remarks
+    facts = None if policy.hardware_check == OFF else facts
+    hardware, against, open_questions = _match(profile, facts, policy)
+    findings = check_on_node(profile["env"], facts, profile, policy.allow_risk)
+    refusals = [_dead_end(profile)] if profile["status"] == "dead_end" and not policy.allow_dead_end else []
+    if against and policy.hardware_check == REFUSE:
+        refusals.append("\n".join([*against, _way_on(fitting())]))
+    refusals += [f"profile {profile['name']}: {finding}" for finding in blocking(findings)]
     if refusals:
         raise NotForThisNode("\n".join(refusals))
-    return record, warnings
+    memory = _memory(profile, facts, policy.communicators)
+    warnings = ["\n".join(against)] if against else []
+    # What could not be checked because nobody looked is no news.
+    severities = (WARNING,) if facts is None else (WARNING, UNCHECKED)
+    warnings += open_questions + _texts(profile, findings, severities) + _too_large(profile, memory)
+    return Admission(hardware, memory, _texts(profile, findings, (NOTE,)), warnings)
 
 
 def fits(profile: dict, facts: dict) -> bool:
-    """Whether a profile may be proposed for a node: no dead end, nothing that it requires is known to be missing."""
-    return profile["status"] != "dead_end" and verdict(judge(profile["requires"], facts)) != REFUSED
+    """Whether a profile may be proposed for a node: no dead end, nothing known to be missing, no risk."""
+    if profile["status"] == "dead_end" or verdict(judge(profile["requires"], facts)) == REFUSED:
+        return False
+    return not blocking(check_on_node(profile["env"], facts, profile))
 
 
 def describe_node(facts: dict) -> str:
@@ -66,10 +86,10 @@ def describe_node(facts: dict) -> str:
     return counted + (f", {facts['topology']['interconnect']}" if len(names) > 1 else "")
 
 
-def _hardware(profile, facts, policy):
-    """(record, lines that speak against it, remarks)."""
-    if policy.hardware_check == OFF:
-        return {"check": OFF, "verdict": NOT_CHECKED, "requirements": []}, [], []
+def _match(profile, facts, policy):
+    """(record, lines that speak against it, what cannot be told)."""
+    if facts is None:
+        return {"check": OFF, "verdict": NOT_CHECKED, "requirements": [], "allow_risk": list(policy.allow_risk)}, [], []
     requirements = judge(profile["requires"], facts)
     outcome = verdict(requirements)
     record = {
@@ -77,12 +97,32 @@ def _hardware(profile, facts, policy):
         "verdict": outcome,
         "node": describe_node(facts),
         "requirements": [entry._asdict() for entry in requirements],
+        "allow_risk": list(policy.allow_risk),
     }
     if outcome == REFUSED:
         head = f"profile {profile['name']} is not for this node ({record['node']}):"
         return record, [head, *(f"- {entry}" for entry in requirements)], []
-    open_ones = [f"profile {profile['name']}: {entry}" for entry in requirements if entry.met is None]
-    return record, [], open_ones if outcome == UNKNOWN else []
+    return record, [], [f"profile {profile['name']}: {entry}" for entry in requirements if entry.met is None]
+
+
+def _texts(profile, findings, severities):
+    return [f"profile {profile['name']}: {finding}" for finding in findings if finding.severity in severities]
+
+
+def _memory(profile, facts, communicators):
+    """{mib, host_mib, terms, text, fits, free}: of this node's GPUs, or of as many as the profile is for."""
+    count = len(facts["gpus"]) if facts else profile["requires"].get("gpu_count")
+    if not profile["env"] or not isinstance(count, int) or count < 2:
+        return None
+    estimated = estimate(profile["env"], count, communicators, nccl=facts["software"].get("nccl") if facts else None)
+    compared = compare(estimated, facts) if facts else {"fits": None, "text": ""}
+    return {**estimated, "fits": compared["fits"], "free": compared["text"]}
+
+
+def _too_large(profile, memory):
+    if memory is None or memory["fits"] is not False:
+        return []
+    return [f"profile {profile['name']}: NCCL's connections may not fit: {memory['free']} ({memory['text']})."]
 
 
 def _way_on(names):

@@ -59,6 +59,10 @@ options:
     type: list
     elements: str
     default: []
+  communicators:
+    description: How many NCCL communicators the engine makes, for the estimate of GPU memory.
+    type: int
+    default: 1
 attributes:
   action:
     description: Runs on the controller alone.
@@ -152,6 +156,40 @@ hardware:
       description: Each requirement with C(name), C(wanted), C(found) and C(met); C(met) is null where it is not known.
       type: list
       elements: dict
+    allow_risk:
+      description: The value of O(allow_risk).
+      type: list
+      elements: str
+notes:
+  description: What is good to know about the profile on this node, though nothing is wrong.
+  returned: success
+  type: list
+  elements: str
+memory:
+  description:
+    - Estimate of the memory that NCCL's connections take; null where the profile sets nothing, or the number of GPUs is not known.
+    - Counted for the node's GPUs, or with O(hardware_check=off) for as many as the profile requires.
+  returned: success
+  type: dict
+  contains:
+    mib:
+      description: MiB on each GPU.
+      type: int
+    host_mib:
+      description: MiB of host memory for each GPU, where P2P is switched off.
+      type: int
+    terms:
+      description: The factors.
+      type: dict
+    text:
+      description: The arithmetic in words.
+      type: str
+    fits:
+      description: Whether it fits into the free memory of the GPU that has the least; null where that is not known.
+      type: bool
+    free:
+      description: That comparison in words.
+      type: str
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -169,6 +207,7 @@ def main() -> None:
             "hardware_check": {"type": "str", "choices": ["refuse", "warn", "off"], "default": "off"},
             "allow_dead_end": {"type": "bool", "default": False},
             "allow_risk": {"type": "list", "elements": "str", "default": []},
+            "communicators": {"type": "int", "default": 1},
         },
         supports_check_mode=True,
     )

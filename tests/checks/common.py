@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import shlex
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -109,3 +111,20 @@ def main(check) -> None:
         check()
     except CheckFailed as finding:
         sys.exit(f"FAILED: {finding}")
+
+
+def use_this_collection() -> None:
+    """Import the collection of this checkout; not through sys.path, where another package of this name may win."""
+    package = types.ModuleType("ansible_collections")
+    package.__path__ = [str(ROOT / "playbooks" / "collections" / "ansible_collections")]
+    sys.modules["ansible_collections"] = package
+
+
+def generated_page(path: Path, wanted: str) -> None:
+    """The page on disk must say this; with --write on the command line it is made so."""
+    if sys.argv[1:] == ["--write"]:
+        path.write_text(wanted, encoding="utf-8")
+    found = path.read_text(encoding="utf-8") if path.exists() else ""
+    if found != wanted:
+        changes = difflib.unified_diff(found.splitlines(), wanted.splitlines(), "on disk", "wanted", lineterm="", n=0)
+        raise CheckFailed("\n".join([*list(changes)[:40], f"{path.relative_to(ROOT)} is stale: run make pages"]))

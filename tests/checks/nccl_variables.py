@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-import sys
-import types
 from collections.abc import Iterator
 
-from common import ROOT, CheckFailed, main, say
+from common import ROOT, generated_page, main, say, use_this_collection
 
-# As in tests/unit/conftest.py: not through sys.path, where another package of this name may win.
-package = types.ModuleType("ansible_collections")
-package.__path__ = [str(ROOT / "playbooks" / "collections" / "ansible_collections")]
-sys.modules["ansible_collections"] = package
+use_this_collection()
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_catalogue import (  # noqa: E402
     NOT_READ_BY_NCCL,
@@ -27,7 +21,7 @@ PAGE = ROOT / "docs" / "nccl_variables.md"
 MIB = 1024 * 1024
 
 HEAD = """\
-<!-- Written by `make variables` from plugins/module_utils; change it there. -->
+<!-- Written by `make pages` from plugins/module_utils; change it there. -->
 
 # What does this NCCL variable do?
 
@@ -139,15 +133,7 @@ def page() -> str:
 
 
 def check() -> None:
-    wanted = page()
-    if sys.argv[1:] == ["--write"]:
-        PAGE.write_text(wanted, encoding="utf-8")
-    found = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    if found != wanted:
-        changes = difflib.unified_diff(
-            found.splitlines(), wanted.splitlines(), PAGE.name, "catalogue", lineterm="", n=0
-        )
-        raise CheckFailed("\n".join([*list(changes)[:40], f"{PAGE.relative_to(ROOT)} is stale: run make variables"]))
+    generated_page(PAGE, page())
     say(f"{len(VARIABLES)} variables, {len(RULES)} rules")
 
 

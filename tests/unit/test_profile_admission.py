@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible.playbook.task import Task
 from ansible_collections.gpu_node.tuning.plugins.action import resolve_profile as resolve_profile_action
+from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_admission import (
     NotForThisNode,
     Policy,
@@ -22,13 +23,20 @@ from .test_profiles import FILES, PROFILES, load
 NAME = "NVIDIA RTX PRO 6000 Blackwell Server Edition"
 
 
-def node(count=8, name=NAME, capability="12.0", interconnect="pcie", p2p="OK", **software):
+def node(count=8, name=NAME, capability="12.0", interconnect="pcie", p2p="OK", free=97000, **software):
     """The part of gpu_facts' answer that the requirements look at."""
     indices = [str(index) for index in range(count)]
     matrix = {one: {other: p2p for other in indices if other != one} for one in indices if p2p}
+    paths = {one: dict.fromkeys(set(indices) - {one}, "NV18" if interconnect == "nvlink" else "SYS") for one in indices}
+    pairs = [{"gpus": [one, other], "redirect": False} for one in range(count) for other in range(one + 1, count)]
     return {
-        "gpus": [{"index": index, "name": name, "compute_capability": capability} for index in range(count)],
-        "topology": {"interconnect": interconnect if count > 1 else "none"},
+        "gpus": [
+            {"index": index, "name": name, "compute_capability": capability, "memory_mib": {"free": free}}
+            for index in range(count)
+        ],
+        "topology": {"interconnect": interconnect if count > 1 else "none", "matrix": paths},
+        "iommu": {"mode": "off"},
+        "acs": {"pairs": pairs},
         "p2p": {"read": matrix, "write": matrix, "atomics": {}},
         "software": {"interpreter": "/opt/sglang/bin/python", "nccl": "2.28.9", "sglang": "0.5.22", **software},
     }
@@ -36,7 +44,10 @@ def node(count=8, name=NAME, capability="12.0", interconnect="pcie", p2p="OK", *
 
 def profile(**changes):
     base = {"name": "mine", "status": "known_good", "lesson": "", "requires": {}, "evidence": [], "env": {}}
-    return {**base, **changes}
+    return {**base, "sglang": {"env": {}, "args": {}}, "allreduce": "nccl", **changes}
+
+
+NOT_CHECKED = {"check": "off", "verdict": "not checked", "requirements": [], "allow_risk": []}
 
 
 # requirement, node that meets it, node that does not, node that does not say (None where every node says), words of the refusal
@@ -108,21 +119,19 @@ def test_a_refusal_lists_every_requirement_and_the_profiles_that_fit():
 
 def test_warn_goes_on_and_off_does_not_look():
     wanted, small = profile(requires={"gpu_count": 8}), node(count=2)
-    record, warnings = admit(wanted, small, Policy("warn"))
+    record, memory, _notes, warnings = admit(wanted, small, Policy("warn"))
+    assert memory is None
     assert (record["check"], record["verdict"], record["node"]) == ("warn", "refused", f"2x {NAME}, pcie")
     assert record["requirements"] == [{"name": "gpu_count", "wanted": "8", "found": "2", "met": False}]
     assert "gpu_count: requires 8; found 2: NOT MET" in warnings[0]
-    assert admit(wanted, None, Policy("off")) == (
-        {"check": "off", "verdict": "not checked", "requirements": []},
-        [],
-    )
+    assert admit(wanted, None, Policy("off")) == (NOT_CHECKED, None, [], [])
 
 
 def test_what_cannot_be_told_is_a_warning():
-    record, warnings = admit(profile(requires={"sglang": ">=0.5"}), node(sglang=None), Policy())
+    record, _memory, _notes, warnings = admit(profile(requires={"sglang": ">=0.5"}), node(sglang=None), Policy())
     assert record["verdict"] == "unknown"
     assert warnings == ["profile mine: sglang: requires >=0.5; found none for /opt/sglang/bin/python: not known"]
-    assert admit(profile(requires={"sglang": ">=0.5"}), node(), Policy())[1] == []
+    assert admit(profile(requires={"sglang": ">=0.5"}), node(), Policy()).warnings == []
 
 
 def test_a_dead_end_needs_a_word_and_tells_its_lesson():
@@ -144,7 +153,7 @@ def test_a_dead_end_needs_a_word_and_tells_its_lesson():
             "- time: 24.1 us (w; NCCL 2.28.9)",
             "To apply it all the same, write -e allow_dead_end=true.",
         ]
-    assert admit(dead, node(), Policy(allow_dead_end=True))[0]["verdict"] == "fits"
+    assert admit(dead, node(), Policy(allow_dead_end=True)).hardware["verdict"] == "fits"
 
 
 def test_a_dead_end_on_the_wrong_node_says_both():
@@ -154,6 +163,40 @@ def test_a_dead_end_on_the_wrong_node_says_both():
     assert "is a dead end" in str(caught.value)
     assert "gpu_count: requires 8; found 2: NOT MET" in str(caught.value)
     assert "Profiles that fit this node: none." in str(caught.value)
+
+
+def test_a_risk_is_refused_until_it_is_named():
+    risky = profile(env={"NCCL_PROTO": "LL128"})
+    for policy in (Policy(), Policy("warn")):
+        with pytest.raises(NotForThisNode, match="Or accept it: add ll128_over_pcie to allow_risk"):
+            admit(risky, node(), policy)
+    admitted = admit(risky, node(), Policy(allow_risk=("ll128_over_pcie",)))
+    assert "Accepted by allow_risk." in admitted.warnings[0]
+    assert admitted.hardware["allow_risk"] == ["ll128_over_pcie"]
+    assert not fits(risky, node())
+    assert fits(risky, node(interconnect="nvlink"))
+    with pytest.raises(TuningError, match="'everything' is no risk"):
+        admit(risky, node(), Policy(allow_risk=("everything",)))
+
+
+def test_the_memory_is_estimated_for_the_node_or_for_what_the_profile_requires():
+    sixteen = profile(
+        env={"NCCL_ALGO": "Ring", "NCCL_MAX_NCHANNELS": "16", "NCCL_BUFFSIZE": "16777216"}, requires={"gpu_count": 8}
+    )
+    there = admit(sixteen, node(), Policy(communicators=2))
+    assert (there.memory["mib"], there.memory["fits"], there.warnings) == (16 * 24 * 2, True, [])
+    full = admit(sixteen, node(free=300), Policy())
+    assert (full.memory["mib"], full.memory["fits"]) == (16 * 24, False)
+    assert "384 MiB is more than the 300 MiB that are free on GPU 0" in full.warnings[0]
+    unseen = admit(sixteen, None, Policy("off"))
+    assert (unseen.memory["mib"], unseen.memory["fits"], unseen.warnings) == (16 * 24, None, [])
+    assert admit(profile(env=sixteen["env"]), None, Policy("off")).memory is None
+
+
+def test_what_sglang_sets_is_a_note():
+    admitted = admit(profile(), node(), Policy())
+    assert admitted.warnings == []
+    assert any("NCCL_CUMEM_ENABLE: not set here: SGLang sets it to 0" in note for note in admitted.notes)
 
 
 # --- the action -------------------------------------------------------------------------------------------------------
@@ -187,7 +230,7 @@ def test_the_action_returns_the_record():
     assert said["hardware"]["verdict"] == "fits"
     assert said["env"]["NCCL_PROTO"] == "LL"
     assert said["warnings"] == []
-    assert act(name="known_good")["hardware"] == {"check": "off", "verdict": "not checked", "requirements": []}
+    assert act(name="known_good")["hardware"] == NOT_CHECKED
 
 
 def test_the_action_needs_facts_for_a_check():
