@@ -58,8 +58,9 @@ def from_recording(recorded: dict) -> dict:
 def _completed(place: str, given: dict, whole: dict) -> dict:
     for name, value in given.items():
         if name not in whole:
-            hint = did_you_mean(str(name), whole) or f"known are {', '.join(whole)}"
-            raise TuningError(f"{place}: {label(str(name))} is no fact; {hint}.")
+            raise TuningError(
+                f"{place}: {label(str(name))} is no fact; legal: {', '.join(whole)}. {did_you_mean(str(name), whole)}".rstrip()
+            )
         wanted = whole[name]
         if isinstance(wanted, (dict, list)) and not isinstance(value, type(wanted)):
             raise TuningError(f"{place}: {name} is {kind_of(value)}; legal: {kind_of(wanted)}.")

@@ -13,12 +13,20 @@ import tempfile
 
 import yaml
 from ansible_collections.gpu_node.tuning.plugins.module_utils.gpu_facts import gather
-from ansible_collections.gpu_node.tuning.plugins.module_utils.node_sources import Sources
+from ansible_collections.gpu_node.tuning.plugins.module_utils.node_sources import SourceMissing, Sources
 
 HARDWARE = pathlib.Path(__file__).resolve().parents[1] / "fixtures" / "hardware"
 NAMES = sorted(folder.name for folder in HARDWARE.iterdir() if (folder / "tree.yml").exists())
 PATIENCE = 60  # seconds; a busy machine is slow
 AER, ACS = 0x0001, 0x000D
+
+
+def answer_or_reason(parse, text: str):
+    """What a parser returns, or the reason why it gave nothing. Every other exception is a fault."""
+    try:
+        return parse(text)
+    except SourceMissing as error:
+        return str(error)
 
 
 def facts_of(name: str) -> dict:
