@@ -78,6 +78,7 @@ attributes:
     support: full
     platforms: all
 seealso:
+  - module: gpu_node.tuning.nccl_env_info
   - plugin: gpu_node.tuning.resolve_profile
     plugin_type: filter
 """

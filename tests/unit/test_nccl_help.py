@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 
 import pytest
@@ -93,6 +94,16 @@ def test_an_unknown_name_is_refused(names, texts):
         assert text in str(caught.value)
     assert "NCCL_PROTO: " not in str(caught.value)
     assert str(caught.value).endswith("All known names: ansible localhost -m gpu_node.tuning.nccl_env_info")
+
+
+def test_the_module_documents_what_it_returns():
+    module = importlib.import_module("ansible_collections.gpu_node.tuning.plugins.modules.nccl_env_info")
+    documented = yaml.safe_load(module.RETURN)["variables"]["contains"]
+    types = {"str": str, "bool": bool}
+    for name in VARIABLES:
+        known = explain(name)
+        assert list(known) == list(documented)
+        assert all(type(known[key]) is types[documented[key]["type"]] for key in known)
 
 
 # --- where folklore is wrong ----------------------------------------------------------------------------------------
