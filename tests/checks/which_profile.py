@@ -17,6 +17,7 @@ from ansible_collections.gpu_node.tuning.plugins.plugin_utils.profile_directory 
     ProfileDirectory,
     resolve_named,
 )
+
 from tests.unit.recorded_nodes import HARDWARE, NAMES, facts_of  # noqa: E402
 
 PAGE = ROOT / "docs" / "which_profile.md"
