@@ -12,15 +12,11 @@ from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import sitecustomize_file
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record import ACTIVATED, FAILED, FOUND
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import ReadBack, faults, read_back, remarks
-from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import (
-    ACTIVATED,
-    FAILED,
-    FOUND,
-    StateDirectory,
-    state_time,
-)
+from ansible_collections.gpu_node.tuning.plugins.module_utils.record_time import state_time
+from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 
 FATAL = ("SystemExit", "KeyboardInterrupt")
 KNOWN_GOOD, PREVIOUS = "known_good", "previous"

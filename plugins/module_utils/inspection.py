@@ -10,11 +10,11 @@ from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     foreign_code,
+    generation_record,
     managed_block,
     nccl_log,
     origins,
     sitecustomize_file,
-    state_directory,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter
@@ -26,6 +26,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import (
     remarks,
     values_in_block,
 )
+from ansible_collections.gpu_node.tuning.plugins.module_utils.recorded_generations import RecordedGenerations
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState
 
 UNIT_PROPERTIES = ("Environment", "EnvironmentFiles", "FragmentPath", "DropInPaths", "User", "NeedDaemonReload")
@@ -95,7 +96,7 @@ def describe(found: FileState) -> dict:
         "mode": f"{found.mode:04o}" if found.exists else None,
         "uid": found.uid,
         "gid": found.gid,
-        "sha256": state_directory.sha256(found.content) if found.exists else None,
+        "sha256": generation_record.sha256(found.content) if found.exists else None,
         "managed": parts.body is not None,
         "variables": {name: value for name, (value, _line) in values_in_block(found.content, found.path).items()},
         "foreign_variables": [
@@ -109,7 +110,7 @@ def _add_record(answer: dict, question: Question, executable: str, version: str,
     """Layer 1: the file is, byte for byte, what the current generation left."""
     if not question.state_dir:
         return
-    state = state_directory.StateDirectory(question.state_dir)
+    state = RecordedGenerations(question.state_dir)
     number, damage = state.current(), state.damage()
     answer["problems"] += damage + state.left_behind(question.scope, executable, version, found.path)
     if number is not None and not damage and not state.knows(found):

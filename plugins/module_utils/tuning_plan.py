@@ -11,12 +11,12 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     foreign_code,
     managed_block,
     sitecustomize_file,
-    state_directory,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import values_in_block
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState
+from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 
 
 class Wish(NamedTuple):
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
         return self.changes or bool(self.left_over)
 
 
-def make_plan(wish: Wish, interpreter: Interpreter, state: state_directory.StateDirectory) -> Plan:
+def make_plan(wish: Wish, interpreter: Interpreter, state: StateDirectory) -> Plan:
     """Look, decide, and try the candidate in the interpreter; writes nothing. Raises TuningError for everything that must be refused."""
     resolution = interpreter.resolve()
     path = sitecustomize_file.path_of_scope(wish.scope, wish.service_dir, resolution)
@@ -147,7 +147,7 @@ def _clash_message(clashes: list, path: str) -> str:
 
 
 def _wanted_content(
-    wish: Wish, parts: managed_block.Split, foreign: tuple, found: FileState, state: state_directory.StateDirectory
+    wish: Wish, parts: managed_block.Split, foreign: tuple, found: FileState, state: StateDirectory
 ) -> Optional[bytes]:
     if wish.body is not None:
         return managed_block.join(foreign[0], wish.body, foreign[1])
@@ -168,7 +168,7 @@ def _mode_remarks(found: FileState) -> list:
     return []
 
 
-def _state_remarks(state: state_directory.StateDirectory, found: FileState, parts: managed_block.Split) -> list:
+def _state_remarks(state: StateDirectory, found: FileState, parts: managed_block.Split) -> list:
     """Damage by others that does not stop a run, but takes something away from the way back."""
     notes = [f"{damage} This run goes on from what stands on the node now." for damage in state.damage()]
     if parts.body is not None and not state.numbers():

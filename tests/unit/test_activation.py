@@ -12,7 +12,11 @@ import pathlib
 import stat
 
 import pytest
-from ansible_collections.gpu_node.tuning.plugins.module_utils import managed_block, sitecustomize_file, state_directory
+from ansible_collections.gpu_node.tuning.plugins.module_utils import (
+    generation_record,
+    managed_block,
+    sitecustomize_file,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.activation import activate
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Service
@@ -503,7 +507,7 @@ def newer(node, number):
     manifest = json.loads(node.manifest(number).read_text(encoding="utf-8"))
     del manifest["checksum"]
     manifest["collection_version"] = "99.0.0"
-    manifest["checksum"] = state_directory._checksum(manifest)
+    manifest["checksum"] = generation_record.checksum(manifest)
     node.manifest(number).write_text(json.dumps(manifest), encoding="utf-8")
 
 

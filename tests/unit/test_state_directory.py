@@ -18,11 +18,12 @@ import threading
 import time
 
 import pytest
-from ansible_collections.gpu_node.tuning.plugins.module_utils import node_lock, state_directory
+from ansible_collections.gpu_node.tuning.plugins.module_utils import node_lock, record_time, state_directory
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_list import generation_list
+from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record import Change, sha256
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState, look
-from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import Change, StateDirectory, sha256
+from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 from ansible_collections.gpu_node.tuning.plugins.module_utils.version import VERSION
 
 from .interpreters import tree
@@ -687,7 +688,7 @@ def test_a_line_that_a_power_loss_cut_does_not_swallow_the_next(used):
 
 
 def test_a_clock_that_goes_back_changes_no_order(used, monkeypatch):
-    monkeypatch.setattr(state_directory, "now", lambda: "1999-12-31T23:59:59Z")
+    monkeypatch.setattr(record_time, "now", lambda: "1999-12-31T23:59:59Z")
     fill(used, 1, profile_status="known_good")
     assert used.current() == 2
     assert used.newest_known_good() == 2
