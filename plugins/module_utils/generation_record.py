@@ -15,6 +15,7 @@ import os
 from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import read_plain
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState, sync_directory
 from ansible_collections.gpu_node.tuning.plugins.module_utils.version import VERSION
 
@@ -38,13 +39,13 @@ def read_manifest(directory: str) -> dict:
     """The manifest of the generation in ``directory``, its checksum and its schema verified. Raises TuningError."""
     path = manifest_path(directory)
     try:
-        with open(path, encoding="utf-8") as stream:
-            manifest = json.load(stream)
+        manifest = json.loads(read_plain(path).decode("utf-8"))
         found = manifest.pop("checksum")
         newer = manifest["schema"] > SCHEMA
     except (OSError, ValueError, KeyError, AttributeError, RecursionError, TypeError) as error:
+        why = getattr(error, "strerror", None) or error or type(error).__name__
         raise TuningError(
-            f"{path}: cannot be read ({error or type(error).__name__}). Put this generation back from a backup, or choose another one."
+            f"{path}: cannot be read ({why}). Put this generation back from a backup, or choose another one."
         ) from error
     if newer:
         raise TuningError(
@@ -85,8 +86,7 @@ def recorded_state(directory: str, number: int, record: dict, side: str) -> File
     if described["kind"] == "file":
         place = os.path.join(directory, side, record["path"].lstrip("/"))
         try:
-            with open(place, "rb") as stream:
-                content = stream.read()
+            content = read_plain(place)
         except OSError as error:
             raise TuningError(
                 f"{place}: cannot be read: {error.strerror}. Put generation {number} back from a backup, or choose another one."

@@ -11,6 +11,7 @@ from typing import Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import record_time
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import advice, open_plain, read_plain
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import sync_directory
 
 NOTED = ("generation", "profile", "profile_status", "outcome", "reason", "time", "by", "evidence")
@@ -19,12 +20,11 @@ NOTED = ("generation", "profile", "profile_status", "outcome", "reason", "time",
 def read_history(path: str) -> list:
     """The lines of the history, oldest first, as dictionaries. A line that cannot be read becomes an entry that says so."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            lines = stream.read().splitlines()
+        lines = read_plain(path).decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise TuningError(f"{path}: cannot be read: {error.strerror}. Become root.") from error
+        raise TuningError(f"{path}: cannot be read: {error.strerror}. {advice(error, 'Become root.')}") from error
     return [_entry(line, number) for number, line in enumerate(lines, start=1) if line.strip()]
 
 
@@ -33,7 +33,7 @@ def append_line(path: str, entry: dict, by: Optional[str]) -> None:
     kept = {key: entry[key] for key in NOTED if entry.get(key) is not None}
     line = json.dumps(dict({"time": record_time.now(), "by": by}, **kept), sort_keys=True) + "\n"
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_plain(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             size = os.fstat(descriptor).st_size
             torn = size and os.pread(descriptor, 1, size - 1) != b"\n"  # a full disk or a power loss cut the last line
@@ -44,7 +44,7 @@ def append_line(path: str, entry: dict, by: Optional[str]) -> None:
         if not size:
             sync_directory(os.path.dirname(path))
     except OSError as error:
-        raise TuningError(f"{path}: cannot be written: {error.strerror}. Make room.") from error
+        raise TuningError(f"{path}: cannot be written: {error.strerror}. {advice(error, 'Make room.')}") from error
 
 
 def _entry(line: str, number: int) -> dict:

@@ -20,6 +20,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record 
     read_manifest,
     recorded_state,
 )
+from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import read_plain
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import LARGEST, FileState
 from ansible_collections.gpu_node.tuning.plugins.module_utils.version import VERSION, as_numbers
 
@@ -224,7 +225,6 @@ class RecordedGenerations:
 
 def _holds_block(path: str) -> bool:
     try:
-        with open(path, "rb") as stream:
-            return managed_block.BEGIN in stream.read(LARGEST)
+        return managed_block.BEGIN in read_plain(path, follow=True, most=LARGEST)
     except OSError:
         return False
