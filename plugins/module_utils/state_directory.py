@@ -63,7 +63,7 @@ class StateDirectory(RecordedGenerations):
             remove_directories(made)
             raise
         try:
-            self._refuse_what_others_can_write()
+            self._refuse_what_cannot_be_used()
             self._sweep()
             self._finish()
             yield
@@ -76,9 +76,14 @@ class StateDirectory(RecordedGenerations):
 
     @contextlib.contextmanager
     def locked_for_reading(self, timeout: float):
-        """Wait for a run that holds the lock, and write nothing at all: without a lock file there is nobody to wait for."""
+        """Wait for a run that holds the lock, and write nothing at all: without a lock file there is nobody to wait for.
+
+        What locked() refuses is refused here too, so that a check says what a run would say.
+        """
         descriptor = node_lock.acquire(self._at("lock"), timeout, None)
         try:
+            if os.path.isdir(self.path):
+                self._refuse_what_cannot_be_used()
             yield
         finally:
             if descriptor is not None:
@@ -174,6 +179,11 @@ class StateDirectory(RecordedGenerations):
         for name in ("current", "history.jsonl"):
             with contextlib.suppress(OSError):  # what made the run fail is what must be told
                 os.unlink(self._at(name))
+
+    def _refuse_what_cannot_be_used(self) -> None:
+        self._refuse_what_others_can_write()
+        self.numbers()
+        self.history()
 
     def _refuse_what_others_can_write(self) -> None:
         """Somebody else could plant links in it, and root would follow them."""

@@ -464,16 +464,17 @@ def raises(kind, function, *arguments):
     return None
 
 
+@pytest.mark.parametrize("reading", [True, False], ids=["check", "tune"])
 @pytest.mark.parametrize("name", ["lock", "history.jsonl"])
 @pytest.mark.parametrize("kind", ODD)
-def test_what_is_no_plain_file_is_refused_by_name(used, name, kind):
+def test_what_is_no_plain_file_is_refused_by_name_in_check_mode_as_well(used, name, kind, reading):
     path = pathlib.Path(used.path, name)
     path.unlink()
     ODD[kind](path)
     before = tree(used.path)
 
     def enter():
-        with used.locked(5):
+        with (used.locked_for_reading if reading else used.locked)(5):
             pass
 
     (raised,) = within(20, lambda: raises(TuningError, enter))
@@ -494,6 +495,24 @@ def test_a_recorded_file_that_is_no_plain_one_is_damage(used, kind):
         ODD[kind](path)
         (said,) = within(20, used.damage)
         assert said[0].startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda root: root.chmod(0o777), "owner .*, mode 0777; legal"),
+        (
+            lambda root: (shutil.rmtree(root / "generations"), (root / "generations").touch()),
+            "cannot be read: Not a directory",
+        ),
+    ],
+    ids=["others can write", "generations is a file"],
+)
+def test_what_a_run_refuses_is_refused_by_a_check(used, spoil, words):
+    spoil(pathlib.Path(used.path))
+    for enter in (used.locked_for_reading, used.locked):
+        with pytest.raises(TuningError, match=words), enter(5):
+            pytest.fail("entered")
 
 
 # --- what a manifest says
