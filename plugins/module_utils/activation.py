@@ -47,6 +47,7 @@ def activate(state: StateDirectory, wanted: str, lock_timeout: float, probe_time
         state.current()  # one that is damaged is refused, also in check mode
         number = choose(state, wanted)
         manifest = state.manifest(number)
+        state.refuse_foreign(number)
         wanted_states = state.states_at(number)
         found = [sitecustomize_file.look_at_any(target.path) for target in wanted_states]
         before, after = _that_differ(found, wanted_states)
@@ -68,12 +69,15 @@ def choose(state: StateDirectory, wanted: str) -> int:
         raise TuningError(
             f"generation {wanted!r}: {state.path} holds no generation; this node was never tuned. Nothing was changed."
         )
+    own = state.own_numbers()
+    if not own:
+        state.refuse_foreign(numbers[-1])
     if wanted == KNOWN_GOOD:
         number = state.newest_known_good()
         if number is None:
             raise TuningError(
                 f"generation {wanted!r}: no known-good profile was ever applied and read back on this node. "
-                f"Legal: previous, or one of {_listed(numbers)}; 0 is the node as it was found. Nothing was changed."
+                f"Legal: previous, or one of {_listed(own)}; {own[0]} is the node as it was found. Nothing was changed."
             )
         return number
     if wanted == PREVIOUS:
@@ -86,13 +90,13 @@ def choose(state: StateDirectory, wanted: str) -> int:
                 else f"generation {current} is current, and there is none before it"
             )
             raise TuningError(
-                f"generation {wanted!r}: {why}. Legal: {KNOWN_GOOD}, or one of {_listed(numbers)}. Nothing was changed."
+                f"generation {wanted!r}: {why}. Legal: {KNOWN_GOOD}, or one of {_listed(own)}. Nothing was changed."
             )
         wanted = str(number)
     if not wanted.isascii() or not wanted.isdigit() or int(wanted) not in numbers:
         raise TuningError(
             f"generation {wanted!r}: there is no such generation on this node. "
-            f"Legal: {KNOWN_GOOD}, {PREVIOUS}, or one of {_listed(numbers)}. Nothing was changed."
+            f"Legal: {KNOWN_GOOD}, {PREVIOUS}, or one of {_listed(own)}. Nothing was changed."
         )
     return int(wanted)
 

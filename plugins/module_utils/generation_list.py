@@ -21,6 +21,7 @@ def generation_list(state: StateDirectory) -> dict:
             answer["problems"].append(str(error))
     for number in _numbers(state, answer["problems"]):
         answer["generations"].append(_described(state, number, answer["problems"]))
+    answer["problems"] += _foreign(state)
     return answer
 
 
@@ -31,6 +32,13 @@ def _numbers(state: StateDirectory, problems: list) -> list:
         if str(error) not in problems:
             problems.append(str(error))
         return []
+
+
+def _foreign(state: StateDirectory) -> list:
+    try:
+        return state.foreign()
+    except TuningError:
+        return []  # the numbers cannot be read, which is said already
 
 
 def _described(state: StateDirectory, number: int, problems: list) -> dict:

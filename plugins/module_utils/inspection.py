@@ -112,8 +112,8 @@ def _add_record(answer: dict, question: Question, executable: str, version: str,
         return
     state = RecordedGenerations(question.state_dir)
     number, damage = state.current(), state.damage()
-    answer["problems"] += damage + state.left_behind(question.scope, executable, version, found.path)
-    if number is not None and not damage and not state.knows(found):
+    answer["problems"] += damage + state.foreign() + state.left_behind(question.scope, executable, version, found.path)
+    if number is not None and not damage and not state.is_foreign(number) and not state.knows(found):
         answer["drift"].append(
             f"{found.path}: is not as generation {number} left it; its bytes, its link, its mode or its owner changed since."
         )

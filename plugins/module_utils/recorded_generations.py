@@ -20,6 +20,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record 
     read_manifest,
     recorded_state,
 )
+from ansible_collections.gpu_node.tuning.plugins.module_utils.machine_identity import machine_id, shortened
 from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import read_plain
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import LARGEST, FileState
 from ansible_collections.gpu_node.tuning.plugins.module_utils.version import VERSION, as_numbers
@@ -34,6 +35,7 @@ class RecordedGenerations:
         if not os.path.isabs(path):
             raise TuningError(f"state_dir {path!r}: legal: an absolute path.")
         self.path = path
+        self.machine_id = machine_id()
 
     def current(self) -> Optional[int]:
         """Number of the current generation; None before the first."""
@@ -57,6 +59,37 @@ class RecordedGenerations:
                 f"{self._at('generations')}: cannot be read: {error.strerror}. Become root, or set nccl_env_state_dir."
             ) from error
 
+    def own_numbers(self) -> list:
+        """Those that this machine recorded, ascending. What does not say, or cannot be read, counts as its own."""
+        return [number for number in self.numbers() if not self._other_machine(number)]
+
+    def is_foreign(self, number: Optional[int]) -> bool:
+        """True for a generation that another machine recorded: how a file was there says nothing of this node."""
+        return number is not None and self._other_machine(number) is not None
+
+    def foreign(self) -> list:
+        """One sentence on the generations that another machine recorded; [] without any."""
+        found = {number: self._other_machine(number) for number in self.numbers()}
+        others = {number: identity for number, identity in found.items() if identity}
+        if not others:
+            return []
+        numbers = ", ".join(map(str, others))
+        return [
+            f"{self.path}: generation {numbers}: recorded on another machine ({self._identities(*others.values())})."
+        ]
+
+    def refuse_foreign(self, number: int) -> None:
+        """Raises TuningError for a generation that another machine recorded."""
+        other = self._other_machine(number)
+        if other:
+            own = ", ".join(map(str, self.own_numbers()))
+            legal = f"Legal: a generation of this node ({own}). Or" if own else "None is of this node:"
+            raise TuningError(
+                f"generation {number}: recorded on another machine ({self._identities(other)}), so it does not say how this node was. Nothing was "
+                f"changed. The state directory was copied, or /etc/machine-id was made anew. {legal} move {self.path} away, and start "
+                f"anew with tune.yml."
+            )
+
     def manifest(self, number: int) -> dict:
         """The manifest of generation ``number``, its checksum and its schema verified."""
         return read_manifest(self._directory(number))
@@ -70,7 +103,7 @@ class RecordedGenerations:
         self._refuse_newer_version(number, manifest)
         states = {record["path"]: self._state(number, record, "after") for record in manifest["files"]}
         damage = None
-        for later in (found for found in self.numbers() if found > number):
+        for later in (found for found in self.own_numbers() if found > number):
             try:
                 records = self.manifest(later)["files"]
             except TuningError as error:
@@ -95,6 +128,8 @@ class RecordedGenerations:
     def knows(self, state: FileState) -> bool:
         """True when the current generation left the file as ``state`` shows it. False where that cannot be read."""
         try:
+            if self.is_foreign(self.current()):
+                return False
             record = self._current_record(state.path)
             if record is not None:
                 return record["after"] == describe(state)
@@ -126,7 +161,7 @@ class RecordedGenerations:
     def targets(self, path: str) -> set:
         """Every file that was ever behind ``path``; empty where it was never managed."""
         found = set()
-        for number in self.numbers():
+        for number in self.own_numbers():
             with contextlib.suppress(TuningError):  # a damaged one names nothing
                 for record in self.manifest(number)["files"]:
                     if record["path"] == path:
@@ -157,7 +192,7 @@ class RecordedGenerations:
 
     def first_seen(self, path: str) -> Optional[dict]:
         """The oldest record of the file ``path``; its ``before`` is how the file was before us."""
-        for number in self.numbers():
+        for number in self.own_numbers():
             for record in self.manifest(number)["files"]:
                 if record["path"] == path:
                     return record
@@ -166,7 +201,7 @@ class RecordedGenerations:
     def made_directories(self, path: str) -> list:
         """Directories that were made for the file ``path``, outermost first."""
         made = []
-        for number in self.numbers():
+        for number in self.own_numbers():
             with contextlib.suppress(TuningError):  # a directory that nobody knows of stays, which does no harm
                 for record in self.manifest(number)["files"]:
                     if record["path"] == path:
@@ -175,7 +210,7 @@ class RecordedGenerations:
 
     def newest_known_good(self) -> Optional[int]:
         """The newest generation that a known-good profile with at least one variable left, read back with success."""
-        for number in reversed(self.numbers()):
+        for number in reversed(self.own_numbers()):
             try:
                 manifest = self.manifest(number)
                 for record in manifest["files"]:
@@ -190,18 +225,29 @@ class RecordedGenerations:
                 return number
         return None
 
+    def _other_machine(self, number: int) -> Optional[str]:
+        try:
+            recorded = self.manifest(number).get("machine_id")
+        except TuningError:
+            return None
+        return recorded if recorded and self.machine_id and recorded != self.machine_id else None
+
+    def _identities(self, *others: str) -> str:
+        named = ", ".join(sorted({shortened(other) for other in others}))
+        return f"machine-id {named}; this one is {shortened(self.machine_id)}"
+
     def _state(self, number: int, record: dict, side: str) -> FileState:
         return recorded_state(self._directory(number), number, record, side)
 
     def _current_record(self, path: str) -> Optional[dict]:
         number = self.current()
-        if number is None:
+        if number is None or self.is_foreign(number):
             return None
         return next((record for record in self.manifest(number)["files"] if record["path"] == path), None)
 
     def _first_of_each_file(self) -> set:
         first = {}
-        for number in self.numbers():
+        for number in self.own_numbers():
             try:
                 for record in self.manifest(number)["files"]:
                     first.setdefault(record["path"], number)

@@ -109,7 +109,7 @@ class StateDirectory(RecordedGenerations):
         if aside or not all(self.knows(state) for state in states):
             reason = (
                 "the node as it was found"
-                if not self.numbers()
+                if not self.own_numbers()
                 else "found different from what the last generation left"
             )
             facts = {"outcome": FOUND, "profile": None, "profile_status": None, "reason": reason}
@@ -208,7 +208,14 @@ class StateDirectory(RecordedGenerations):
         final = self._directory(number)
         self._make(self._at("generations"))
         carried = self._carried_over({change.before.path for change in changes})
-        facts = dict(facts, number=number, parent=self.current(), time=record_time.now(), by=self.by)
+        facts = dict(
+            facts,
+            number=number,
+            parent=self.current(),
+            time=record_time.now(),
+            by=self.by,
+            machine_id=self.machine_id,
+        )
         generation_record.write_generation(final + PARTIAL, changes, carried, facts, aside)
         os.rename(final + PARTIAL, final)
         sync_directory(self._at("generations"))
@@ -224,7 +231,7 @@ class StateDirectory(RecordedGenerations):
     def _carried_over(self, touched: set) -> list:
         """Changes that change nothing: the files of the current generation that the next one does not touch, with their bytes."""
         number = self.current()
-        if number is None:
+        if number is None or self.is_foreign(number):
             return []
         try:
             records = [record for record in self.manifest(number)["files"] if record["path"] not in touched]

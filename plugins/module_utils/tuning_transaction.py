@@ -80,7 +80,7 @@ def _confirm(wish: Wish, interpreter: Interpreter, plan: Plan, state: StateDirec
         sitecustomize_file.remove_directories(state.made_directories(plan.state.path))
     if complete:
         return result, state.current()
-    if not state.numbers():
+    if not state.own_numbers():
         state.keep_found(plan.state)
     facts = _facts(
         wish,
