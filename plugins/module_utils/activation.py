@@ -77,7 +77,7 @@ def choose(state: StateDirectory, wanted: str) -> int:
         if number is None:
             raise TuningError(
                 f"generation {wanted!r}: no known-good profile was ever applied and read back on this node. "
-                f"Legal: previous, or one of {_listed(own)}; {own[0]} is the node as it was found. Nothing was changed."
+                f"Legal: {PREVIOUS}, or one of {_listed(own)}{_as_found(state, own[0])}. Nothing was changed."
             )
         return number
     if wanted == PREVIOUS:
@@ -93,6 +93,11 @@ def choose(state: StateDirectory, wanted: str) -> int:
                 f"generation {wanted!r}: {why}. Legal: {KNOWN_GOOD}, or one of {_listed(own)}. Nothing was changed."
             )
         wanted = str(number)
+    if wanted == "0" and 0 not in numbers:
+        raise TuningError(
+            f"generation '0': missing in {state.path}, though later ones are there: how this node was found is not known here. Nothing was "
+            f"changed. Put generations/0000 back from a backup, or choose one of {_listed(own)}."
+        )
     if not wanted.isascii() or not wanted.isdigit() or int(wanted) not in numbers:
         raise TuningError(
             f"generation {wanted!r}: there is no such generation on this node. "
@@ -101,15 +106,25 @@ def choose(state: StateDirectory, wanted: str) -> int:
     return int(wanted)
 
 
+def _as_found(state: StateDirectory, number: int) -> str:
+    with contextlib.suppress(TuningError):  # a damaged one does not say what it is
+        if state.manifest(number)["outcome"] == FOUND:
+            return f"; {number} is the node as it was found"
+    return ""
+
+
 def _applied_before(state: StateDirectory, number: int) -> Optional[int]:
     """The generation that ``number`` came from; what others made of the file in between was never read back and does not count."""
-    parent = state.manifest(number)["parent"]
-    while parent:
-        manifest = state.manifest(parent)
-        if manifest["outcome"] != FOUND:
-            break
-        parent = manifest["parent"]
+    parent = _parent(state, number)
+    while parent and state.manifest(parent)["outcome"] == FOUND:
+        parent = _parent(state, parent)
     return parent
+
+
+def _parent(state: StateDirectory, number: int) -> Optional[int]:
+    """None also where the record names no older one: ``current`` dangled when it was written."""
+    parent = state.manifest(number)["parent"]
+    return parent if parent is not None and parent < number else None
 
 
 def _try_in_memory(state: StateDirectory, number: int, after: list, probe_timeout: float) -> None:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 
@@ -21,7 +23,9 @@ def generation_list(state: StateDirectory) -> dict:
             answer["problems"].append(str(error))
     for number in _numbers(state, answer["problems"]):
         answer["generations"].append(_described(state, number, answer["problems"]))
-    answer["problems"] += _foreign(state)
+    for ask in (state.missing, state.foreign):
+        with contextlib.suppress(TuningError):  # what cannot be read is said already
+            answer["problems"] += ask()
     return answer
 
 
@@ -32,13 +36,6 @@ def _numbers(state: StateDirectory, problems: list) -> list:
         if str(error) not in problems:
             problems.append(str(error))
         return []
-
-
-def _foreign(state: StateDirectory) -> list:
-    try:
-        return state.foreign()
-    except TuningError:
-        return []  # the numbers cannot be read, which is said already
 
 
 def _described(state: StateDirectory, number: int, problems: list) -> dict:

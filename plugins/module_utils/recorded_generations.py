@@ -25,6 +25,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import LARGEST, FileState
 from ansible_collections.gpu_node.tuning.plugins.module_utils.version import VERSION, as_numbers
 
+FROM_A_BACKUP = "Put it back from a backup."
 NUMBERED = re.compile("[0-9]{4}|[1-9][0-9]{4,}")
 
 
@@ -149,6 +150,29 @@ class RecordedGenerations:
         except TuningError as error:
             return [str(error)]
         return []
+
+    def missing(self) -> list:
+        """What a state directory that was restored by halves lacks, one sentence each; [] when nothing is missing."""
+        numbers = self.numbers()
+        if not numbers:
+            return []
+        lacking = []
+        if 0 not in numbers:
+            lacking.append(f"{self._directory(0)}: missing, though generation {numbers[-1]} is there. {FROM_A_BACKUP}")
+        current = self.current()
+        if current is None:
+            what = "missing, though there are generations, so none of them counts as the one that stands"
+            lacking.append(f"{self._at('current')}: {what}. The next run of tune.yml or rollback.yml makes it anew.")
+        elif current not in numbers:
+            what = f"names generation {current}, which is missing"
+            lacking.append(
+                f"{self._at('current')}: {what}. {FROM_A_BACKUP} Or run tune.yml or rollback.yml, which makes it anew."
+            )
+        if not os.path.lexists(self._at("history.jsonl")):
+            lacking.append(
+                f"{self._at('history.jsonl')}: missing. The next run writes the lines of the generations that are left."
+            )
+        return lacking
 
     def recorded_link(self, path: str) -> Optional[str]:
         """Text of the symbolic link that the current generation says ``path`` is; None for no link or no record."""

@@ -211,7 +211,7 @@ class StateDirectory(RecordedGenerations):
         facts = dict(
             facts,
             number=number,
-            parent=self.current(),
+            parent=self.current() if self.current() in self.numbers() else None,
             time=record_time.now(),
             by=self.by,
             machine_id=self.machine_id,

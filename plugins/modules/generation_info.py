@@ -65,7 +65,7 @@ history:
   type: list
   elements: dict
 problems:
-  description: What is damaged, with the name of the file.
+  description: What is damaged, missing, or recorded on another machine, with the name of the file.
   returned: always
   type: list
   elements: str

@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import pathlib
+import shutil
 import stat
 
 import pytest
@@ -643,6 +644,59 @@ def test_a_state_directory_without_its_pointer(tuned, wanted):
     else:
         assert tuned.rollback(wanted).changed
         assert tuned.state.current() == (0 if wanted == "0" else 1)
+
+
+def test_a_state_directory_without_generation_0(tuned):
+    shutil.rmtree(tuned.manifest(0).parent)
+    before = tree(tuned.root)
+    for check in (False, True):
+        with pytest.raises(TuningError) as caught:
+            tuned.rollback("0", check)
+        assert str(caught.value).startswith(f"generation '0': missing in {tuned.state.path}, though later ones are")
+        assert str(caught.value).endswith("Put generations/0000 back from a backup, or choose one of 1, 2.")
+    assert tree(tuned.root) == before
+    assert generation_list(tuned.state)["problems"] == [
+        f"{tuned.manifest(0).parent}: missing, though generation 2 is there. Put it back from a backup."
+    ]
+    assert tuned.rollback("1").changed
+
+
+def test_what_stands_in_the_place_of_0_is_not_called_the_node_as_it_was_found(node):
+    node.tune(status="experimental")
+    with pytest.raises(TuningError, match=r"one of 0, 1; 0 is the node as it was found\. Nothing was changed"):
+        node.rollback()
+    shutil.rmtree(node.manifest(0).parent)
+    with pytest.raises(TuningError, match=r"one of 1\. Nothing was changed"):
+        node.rollback()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda state: (state / "current").unlink(), "current: missing, though there are generations"),
+        (lambda state: shutil.rmtree(state / "generations" / "0002"), "current: names generation 2, which is missing"),
+        (lambda state: (state / "history.jsonl").unlink(), "history.jsonl: missing. The next run writes the lines"),
+    ],
+    ids=["no current", "current dangles", "no history"],
+)
+def test_what_a_half_restored_directory_lacks_is_said_until_a_run_makes_it_anew(tuned, spoil, words):
+    assert generation_list(tuned.state)["problems"] == []
+    spoil(pathlib.Path(tuned.state.path))
+    (said,) = generation_list(tuned.state)["problems"]
+    assert said.startswith(f"{tuned.state.path}/{words}")
+    tuned.rollback("1")
+    assert generation_list(tuned.state)["problems"] == []
+    assert {line["generation"] for line in tuned.state.history()} >= set(tuned.state.numbers())
+
+
+@pytest.mark.parametrize("parent", [None, 2], ids=["recorded now", "recorded before"])
+def test_a_generation_with_the_number_of_the_one_that_is_lost_is_not_its_own_parent(tuned, parent):
+    shutil.rmtree(tuned.manifest(2).parent)
+    tuned.state.keep_found(sitecustomize_file.look(str(tuned.path())))
+    assert tuned.state.manifest(2)["parent"] is None
+    rewrite(tuned, 2, parent=parent)
+    with pytest.raises(TuningError, match="generation 2 is current, and there is none before it"):
+        tuned.rollback("previous")
 
 
 def test_a_pointer_that_is_no_link_is_refused_in_check_mode_too(tuned):
