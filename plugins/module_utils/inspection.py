@@ -19,6 +19,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import (
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import shadowed_by
+from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import (
     ReadBack,
     faults,
@@ -153,7 +154,7 @@ def _presets_of_the_unit(
         if first.value not in (declared, interpreter.service.environment.get(name)):
             said.append(
                 f"{name}: the unit {unit} presets {first.value!r} ({first.place}), which wins over the declared {declared!r} in its "
-                f"process (precedence: respect). Take it out of the unit, or set nccl_env_precedence: force."
+                f"process (precedence: respect). Take it out of the unit, or set {option('precedence', 'force')}."
             )
     return said
 
@@ -182,7 +183,7 @@ def _show(unit: Optional[str]) -> Optional[str]:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise TuningError(
-            f"unit {unit!r}: systemctl cannot be asked: {error}. Leave nccl_env_unit out, or run where systemd is."
+            f"unit {unit!r}: systemctl cannot be asked: {error}. Leave {option('unit')} out, or run where systemd is."
         ) from error
     if ran.returncode != 0 or "LoadState=loaded" not in ran.stdout:
         why = (ran.stderr or ran.stdout).strip().splitlines()

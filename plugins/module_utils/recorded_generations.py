@@ -21,6 +21,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record 
     recorded_state,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.machine_identity import machine_id, shortened
+from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
 from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import read_plain
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import LARGEST, FileState
 from ansible_collections.gpu_node.tuning.plugins.module_utils.version import VERSION, as_numbers
@@ -57,7 +58,7 @@ class RecordedGenerations:
             return []
         except OSError as error:
             raise TuningError(
-                f"{self._at('generations')}: cannot be read: {error.strerror}. Become root, or set nccl_env_state_dir."
+                f"{self._at('generations')}: cannot be read: {error.strerror}. Become root, or set {option('state_dir')}."
             ) from error
 
     def own_numbers(self) -> list:

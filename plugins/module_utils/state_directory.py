@@ -22,6 +22,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import (
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record import ACTIVATED, FOUND, Change
+from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
 from ansible_collections.gpu_node.tuning.plugins.module_utils.recorded_generations import RecordedGenerations
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import (
     FileState,
@@ -131,7 +132,7 @@ class StateDirectory(RecordedGenerations):
         except OSError as error:
             self._forget(number)
             raise TuningError(
-                f"state_dir {self.path}: generation {number} cannot be written: {error.strerror}. Make room, or set nccl_env_state_dir."
+                f"state_dir {self.path}: generation {number} cannot be written: {error.strerror}. Make room, or set {option('state_dir')}."
             ) from error
         self._note_or_warn(dict(facts, generation=number))
         return number
@@ -191,7 +192,7 @@ class StateDirectory(RecordedGenerations):
         if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
             raise TuningError(
                 f"state_dir {self.path}: owner {found.st_uid}, mode {found.st_mode & 0o7777:04o}; legal: a directory of your own that nobody else can "
-                f"write. Repair its owner and mode (0700), or set nccl_env_state_dir."
+                f"write. Repair its owner and mode (0700), or set {option('state_dir')}."
             )
 
     def _leave_nothing(self, made: list, had_lock: bool) -> None:
@@ -260,7 +261,7 @@ class StateDirectory(RecordedGenerations):
         except OSError as error:
             raise TuningError(
                 f"state_dir {self.path}: what an interrupted run left cannot be removed: {error.strerror}. "
-                f"Nothing was changed. Repair the file system, or set nccl_env_state_dir."
+                f"Nothing was changed. Repair the file system, or set {option('state_dir')}."
             ) from error
 
     def _finish(self) -> None:
@@ -299,13 +300,13 @@ class StateDirectory(RecordedGenerations):
             except FileExistsError as error:
                 if os.path.lexists(directory) and not os.path.isdir(directory):
                     raise TuningError(
-                        f"state_dir {directory}: not a directory. Move it away, or set nccl_env_state_dir."
+                        f"state_dir {directory}: not a directory. Move it away, or set {option('state_dir')}."
                     ) from error
                 continue  # a second run made it at the same moment
             except OSError as error:
                 remove_directories(made)
                 raise TuningError(
                     f"state_dir {directory}: cannot be made: {error.strerror}. "
-                    f"Legal: a directory that this user can make and write; set nccl_env_state_dir, or become root."
+                    f"Legal: a directory that this user can make and write; set {option('state_dir')}, or become root."
                 ) from error
         return made

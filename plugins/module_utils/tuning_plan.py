@@ -14,6 +14,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import (
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter
+from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import values_in_block
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
@@ -142,7 +143,7 @@ def _clash_message(clashes: list, path: str) -> str:
     lines = "; ".join(f"line {found.line} sets {found.name}={found.value!r}" for found in clashes)
     return (
         f"{path}: code outside the managed block already sets what the profile sets: {lines}. Nothing was changed. "
-        f"Legal: remove these lines by hand, or set nccl_env_takeover: replace (the file as it is now is kept in a generation)."
+        f"Legal: remove these lines by hand, or set {option('takeover', 'replace')} (the file as it is now is kept in a generation)."
     )
 
 

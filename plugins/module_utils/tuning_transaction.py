@@ -11,6 +11,7 @@ from typing import NamedTuple, Optional
 from ansible_collections.gpu_node.tuning.plugins.module_utils import generation_record, sitecustomize_file
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter
+from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import (
     ReadBack,
     faults,
@@ -185,7 +186,7 @@ def _judged_read_back(wish: Wish, interpreter: Interpreter, plan: Plan, after_wr
 
 def _cure(result: ReadBack, path: str) -> str:
     if same_file(result.imported, path):
-        return "Remove what sets these variables at the start, or set nccl_env_precedence: force."
+        return f"Remove what sets these variables at the start, or set {option('precedence', 'force')}."
     return (
         "See that PYTHONPATH of the service names our directory first, or use the interpreter that imports this file."
     )

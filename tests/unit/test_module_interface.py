@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
+
 import pytest
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
@@ -12,6 +15,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface i
     interpreter_of,
     shadowed_by,
 )
+from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back_table import table
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState
 
@@ -58,6 +62,19 @@ def test_the_service_directory_is_on_pythonpath_unless_the_service_says_otherwis
 def test_interpreter_of_refuses(change, message):
     with pytest.raises(TuningError, match=message):
         interpreter_of({**PARAMS, **change})
+
+
+def test_an_option_is_named_as_the_module_and_as_the_role_have_it():
+    assert option("state_dir") == "state_dir (role variable nccl_env_state_dir)"
+    assert option("takeover", "replace") == "takeover: replace (role variable nccl_env_takeover)"
+    root = pathlib.Path(__file__).resolve().parents[2]
+    sources = "".join(
+        path.read_text(encoding="utf-8") for path in sorted((root / "plugins" / "module_utils").glob("*.py"))
+    )
+    named = set(re.findall(r"""option\(['"](\w+)['"]""", sources))
+    specs = (root / "roles" / "nccl_env" / "meta" / "argument_specs.yml").read_text(encoding="utf-8")
+    assert {"state_dir", "precedence", "interpreter"} <= named
+    assert [name for name in sorted(named) if f" nccl_env_{name}:" not in specs] == []
 
 
 def test_shadowed_by(tmp_path):
