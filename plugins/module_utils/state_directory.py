@@ -160,19 +160,18 @@ class StateDirectory(RecordedGenerations):
         """Append one line to the history."""
         history_log.append_line(self._at("history.jsonl"), entry, self.by)
 
-    def prune(self) -> list:
-        """Delete the oldest generations beyond ``keep``. Returns their numbers.
+    def prune(self) -> None:
+        """Delete the oldest generations beyond ``keep``.
 
         Never 0, the current one, the newest known-good, or the first that names a file: it alone knows how that file was found.
         """
         numbers = self.numbers()
         if len(numbers) <= self.keep:
-            return []
+            return
         safe = {0, numbers[-1], self.current(), self.newest_known_good(), *self._first_of_each_file()}
         gone = [number for number in numbers if number not in safe][: len(numbers) - self.keep]
         for number in gone:
             self._forget(number)
-        return gone
 
     def clear(self) -> None:
         """Forget the generation that a first run recorded before it failed without touching the node."""

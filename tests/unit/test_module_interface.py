@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
 import re
 
@@ -13,6 +14,8 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import Tuni
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
     diff_of,
     interpreter_of,
+    lock_timeout,
+    probe_timeout,
     shadowed_by,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
@@ -62,6 +65,17 @@ def test_the_service_directory_is_on_pythonpath_unless_the_service_says_otherwis
 def test_interpreter_of_refuses(change, message):
     with pytest.raises(TuningError, match=message):
         interpreter_of({**PARAMS, **change})
+
+
+@pytest.mark.parametrize(
+    ("ask", "value", "legal"),
+    [(lock_timeout, -1.0, "from 0 to 86400"), (probe_timeout, 0.0, r"from 0\.1 to"), (probe_timeout, math.nan, "from")],
+)
+def test_a_time_limit_that_is_none_is_refused(ask, value, legal):
+    name = ask.__name__
+    with pytest.raises(TuningError, match=rf"^{name}: .*; legal: a number {legal}"):
+        ask({name: value})
+    assert ask({name: 20.0}) == 20.0
 
 
 def test_an_option_is_named_as_the_module_and_as_the_role_have_it():
