@@ -39,6 +39,10 @@ options:
       - With O(scope=service), C(PYTHONPATH) is O(service_dir) unless it is given here.
     type: dict
     default: {}
+"""
+
+    PROBE = r"""
+options:
   probe_timeout:
     description: Time limit of every start of the interpreter, in seconds. A start that hangs is ended with all its children.
     type: float

@@ -12,15 +12,11 @@ from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import sitecustomize_file
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record import ACTIVATED, FAILED, FOUND
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import ReadBack, faults, read_back, remarks
-from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import (
-    ACTIVATED,
-    FAILED,
-    FOUND,
-    StateDirectory,
-    state_time,
-)
+from ansible_collections.gpu_node.tuning.plugins.module_utils.record_time import state_time
+from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 
 FATAL = ("SystemExit", "KeyboardInterrupt")
 KNOWN_GOOD, PREVIOUS = "known_good", "previous"
@@ -51,6 +47,7 @@ def activate(state: StateDirectory, wanted: str, lock_timeout: float, probe_time
         state.current()  # one that is damaged is refused, also in check mode
         number = choose(state, wanted)
         manifest = state.manifest(number)
+        state.refuse_foreign(number)
         wanted_states = state.states_at(number)
         found = [sitecustomize_file.look_at_any(target.path) for target in wanted_states]
         before, after = _that_differ(found, wanted_states)
@@ -72,12 +69,15 @@ def choose(state: StateDirectory, wanted: str) -> int:
         raise TuningError(
             f"generation {wanted!r}: {state.path} holds no generation; this node was never tuned. Nothing was changed."
         )
+    own = state.own_numbers()
+    if not own:
+        state.refuse_foreign(numbers[-1])
     if wanted == KNOWN_GOOD:
         number = state.newest_known_good()
         if number is None:
             raise TuningError(
                 f"generation {wanted!r}: no known-good profile was ever applied and read back on this node. "
-                f"Legal: previous, or one of {_listed(numbers)}; 0 is the node as it was found. Nothing was changed."
+                f"Legal: {PREVIOUS}, or one of {_listed(own)}{_as_found(state, own[0])}. Nothing was changed."
             )
         return number
     if wanted == PREVIOUS:
@@ -90,26 +90,41 @@ def choose(state: StateDirectory, wanted: str) -> int:
                 else f"generation {current} is current, and there is none before it"
             )
             raise TuningError(
-                f"generation {wanted!r}: {why}. Legal: {KNOWN_GOOD}, or one of {_listed(numbers)}. Nothing was changed."
+                f"generation {wanted!r}: {why}. Legal: {KNOWN_GOOD}, or one of {_listed(own)}. Nothing was changed."
             )
         wanted = str(number)
+    if wanted == "0" and 0 not in numbers:
+        raise TuningError(
+            f"generation '0': missing in {state.path}, though later ones are there: how this node was found is not known here. Nothing was "
+            f"changed. Put generations/0000 back from a backup, or choose one of {_listed(own)}."
+        )
     if not wanted.isascii() or not wanted.isdigit() or int(wanted) not in numbers:
         raise TuningError(
             f"generation {wanted!r}: there is no such generation on this node. "
-            f"Legal: {KNOWN_GOOD}, {PREVIOUS}, or one of {_listed(numbers)}. Nothing was changed."
+            f"Legal: {KNOWN_GOOD}, {PREVIOUS}, or one of {_listed(own)}. Nothing was changed."
         )
     return int(wanted)
 
 
+def _as_found(state: StateDirectory, number: int) -> str:
+    with contextlib.suppress(TuningError):  # a damaged one does not say what it is
+        if state.manifest(number)["outcome"] == FOUND:
+            return f"; {number} is the node as it was found"
+    return ""
+
+
 def _applied_before(state: StateDirectory, number: int) -> Optional[int]:
     """The generation that ``number`` came from; what others made of the file in between was never read back and does not count."""
-    parent = state.manifest(number)["parent"]
-    while parent:
-        manifest = state.manifest(parent)
-        if manifest["outcome"] != FOUND:
-            break
-        parent = manifest["parent"]
+    parent = _parent(state, number)
+    while parent and state.manifest(parent)["outcome"] == FOUND:
+        parent = _parent(state, parent)
     return parent
+
+
+def _parent(state: StateDirectory, number: int) -> Optional[int]:
+    """None also where the record names no older one: ``current`` dangled when it was written."""
+    parent = state.manifest(number)["parent"]
+    return parent if parent is not None and parent < number else None
 
 
 def _try_in_memory(state: StateDirectory, number: int, after: list, probe_timeout: float) -> None:

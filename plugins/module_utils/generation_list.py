@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 
@@ -21,6 +23,9 @@ def generation_list(state: StateDirectory) -> dict:
             answer["problems"].append(str(error))
     for number in _numbers(state, answer["problems"]):
         answer["generations"].append(_described(state, number, answer["problems"]))
+    for ask in (state.missing, state.foreign):
+        with contextlib.suppress(TuningError):  # what cannot be read is said already
+            answer["problems"] += ask()
     return answer
 
 

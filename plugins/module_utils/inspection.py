@@ -10,15 +10,16 @@ from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     foreign_code,
+    generation_record,
     managed_block,
     nccl_log,
     origins,
     sitecustomize_file,
-    state_directory,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import shadowed_by
+from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import (
     ENVIRONMENT,
     ReadBack,
@@ -27,6 +28,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import (
     remarks,
     values_in_block,
 )
+from ansible_collections.gpu_node.tuning.plugins.module_utils.recorded_generations import RecordedGenerations
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState
 
 UNIT_PROPERTIES = ("Environment", "EnvironmentFiles", "FragmentPath", "DropInPaths", "User", "NeedDaemonReload")
@@ -104,7 +106,7 @@ def describe(found: FileState) -> dict:
         "mode": f"{found.mode:04o}" if found.exists else None,
         "uid": found.uid,
         "gid": found.gid,
-        "sha256": state_directory.sha256(found.content) if found.exists else None,
+        "sha256": generation_record.sha256(found.content) if found.exists else None,
         "managed": parts.body is not None,
         "variables": {name: value for name, (value, _line) in values_in_block(found.content, found.path).items()},
         "foreign_variables": [
@@ -118,10 +120,10 @@ def _add_record(answer: dict, question: Question, executable: str, version: str,
     """Layer 1: the file is, byte for byte, what the current generation left."""
     if not question.state_dir:
         return
-    state = state_directory.StateDirectory(question.state_dir)
+    state = RecordedGenerations(question.state_dir)
     number, damage = state.current(), state.damage()
-    answer["problems"] += damage + state.left_behind(question.scope, executable, version, found.path)
-    if number is not None and not damage and not state.knows(found):
+    answer["problems"] += damage + state.foreign() + state.left_behind(question.scope, executable, version, found.path)
+    if number is not None and not damage and not state.is_foreign(number) and not state.knows(found):
         answer["drift"].append(
             f"{found.path}: is not as generation {number} left it; its bytes, its link, its mode or its owner changed since."
         )
@@ -178,7 +180,7 @@ def _judge_preset(answer: dict, variable: dict, unit: _Unit, found: origins.Orig
         answer["problems"].append(said)
     else:
         answer["drift"].append(
-            f"{said} Take it out of the unit, name it in nccl_env_service_environment if it is meant, or set nccl_env_precedence: force."
+            f"{said} Take it out of the unit, name it in {option('service_environment')} if it is meant, or set {option('precedence', 'force')}."
         )
 
 
@@ -206,7 +208,7 @@ def _show(unit: Optional[str]) -> Optional[str]:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise TuningError(
-            f"unit {unit!r}: systemctl cannot be asked: {error}. Leave nccl_env_unit out, or run where systemd is."
+            f"unit {unit!r}: systemctl cannot be asked: {error}. Leave {option('unit')} out, or run where systemd is."
         ) from error
     if ran.returncode != 0 or "LoadState=loaded" not in ran.stdout:
         why = (ran.stderr or ran.stdout).strip().splitlines()

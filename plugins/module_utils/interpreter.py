@@ -19,6 +19,7 @@ from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import probe_program, software_program
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
 
 OLDEST = (3, 9)
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -107,7 +108,7 @@ class Interpreter:
         if (major, minor) < OLDEST:
             raise TuningError(
                 f"interpreter {self.executable}: Python {major}.{minor}; legal: Python {OLDEST[0]}.{OLDEST[1]} or newer. "
-                f"Name the interpreter that runs the engine in nccl_env_interpreter."
+                f"Name the interpreter that runs the engine in {option('interpreter')}."
             )
 
     def _run(self, arguments: list, standard_input: str) -> tuple:
@@ -126,14 +127,14 @@ class Interpreter:
         except (OSError, ValueError) as error:
             raise TuningError(
                 f"interpreter {self.executable}: cannot be started: {getattr(error, 'strerror', None) or error}. "
-                f"Legal: the absolute path of an executable Python {OLDEST[0]}.{OLDEST[1]} or newer; set nccl_env_interpreter."
+                f"Legal: the absolute path of an executable Python {OLDEST[0]}.{OLDEST[1]} or newer; set {option('interpreter')}."
             ) from error
         try:
             out, err = process.communicate(standard_input.encode(), timeout=self.timeout)
         except subprocess.TimeoutExpired as error:
             raise TuningError(
                 f"interpreter {self.executable}: gave no answer within {self.timeout:g} s, so it was stopped. Code that runs at its start "
-                f"(sitecustomize, .pth files, the rendered block) hangs, or the time limit nccl_env_probe_timeout is too short for this node."
+                f"(sitecustomize, .pth files, the rendered block) hangs, or the time limit {option('probe_timeout')} is too short for this node."
             ) from error
         finally:
             self._end(process)

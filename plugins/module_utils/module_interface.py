@@ -18,12 +18,14 @@ INTERPRETER_OPTIONS = {
     "service_dir": {"type": "path"},
     "service_user": {"type": "str"},
     "service_environment": {"type": "dict", "default": {}},
-    "probe_timeout": {"type": "float", "default": 20},
 }
+PROBE_OPTIONS = {"probe_timeout": {"type": "float", "default": 20}}
+STATE_OPTIONS = {"state_dir": {"type": "path", "default": "/var/lib/gpu_node_tuning"}}
+LOCK_OPTIONS = {"lock_timeout": {"type": "float", "default": 120}}
 
 
 def interpreter_of(params: dict) -> Interpreter:
-    """The Interpreter that the options of INTERPRETER_OPTIONS describe. Raises TuningError for a relative path or a value that is no text."""
+    """The Interpreter that INTERPRETER_OPTIONS and PROBE_OPTIONS describe. Raises TuningError for a relative path or a value that is no text."""
     for name in ("interpreter", "service_dir"):
         if params[name] is not None and not os.path.isabs(params[name]):
             raise TuningError(f"{name} {params[name]!r}: legal: an absolute path.")
@@ -33,8 +35,16 @@ def interpreter_of(params: dict) -> Interpreter:
     return Interpreter(
         params["interpreter"],
         Service(environment, params["service_user"]),
-        number_in("probe_timeout", params["probe_timeout"], 0.1, 86400),
+        probe_timeout(params),
     )
+
+
+def probe_timeout(params: dict) -> float:
+    return number_in("probe_timeout", params["probe_timeout"], 0.1, 86400)
+
+
+def lock_timeout(params: dict) -> float:
+    return number_in("lock_timeout", params["lock_timeout"], 0, 86400)
 
 
 def number_in(option: str, value: float, lowest: float, highest: float) -> float:

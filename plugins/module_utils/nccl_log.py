@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import open_plain
 
 SAID = re.compile(rb"NCCL INFO (NCCL_\w+) set by environment to (\S+?)\.?\s*$", re.MULTILINE)
 LARGEST = 64 * 1024 * 1024  # bytes read from the end of a log
@@ -19,7 +21,7 @@ def values_in_log(path: str) -> dict:
     Raises TuningError where the log cannot be read, and where NCCL says nothing in it: that is no proof of anything.
     """
     try:
-        with open(path, "rb") as stream:
+        with os.fdopen(open_plain(path, follow=True), "rb") as stream:
             stream.seek(0, 2)
             stream.seek(max(0, stream.tell() - LARGEST))
             text = stream.read()

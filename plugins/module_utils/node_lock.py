@@ -12,6 +12,8 @@ import time
 from typing import Callable, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
+from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import advice, open_plain
 
 POLL = 0.1  # seconds between two tries
 
@@ -36,7 +38,7 @@ def acquire(path: str, timeout: float, make_directory: Optional[Callable[[], obj
         if time.monotonic() > end:
             raise TuningError(
                 f"{path}: another run has held the lock of this node for {timeout:g} s. "
-                f"Wait for it (fuser names its process), or raise nccl_env_lock_timeout."
+                f"Wait for it (fuser names its process), or raise {option('lock_timeout')}."
             )
         time.sleep(POLL)
 
@@ -46,12 +48,12 @@ def _open(path: str, flags: int, make_directory: Optional[Callable[[], object]])
     try:
         if make_directory is not None:
             make_directory()
-        return os.open(path, flags | os.O_CLOEXEC, 0o600)
+        return open_plain(path, flags)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise TuningError(
-            f"{path}: the lock cannot be opened: {error.strerror}. Become root, or set nccl_env_state_dir."
+            f"{path}: the lock cannot be opened: {error.strerror}. {advice(error, 'Become root, or set ' + option('state_dir') + '.')}"
         ) from error
 
 

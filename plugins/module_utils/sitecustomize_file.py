@@ -15,6 +15,7 @@ import tempfile
 from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import read_plain
 
 LARGEST = 1024 * 1024  # bytes; the distribution's file has 155
 TEMPORARY = ".gpu_node.tuning."
@@ -101,8 +102,7 @@ def look(path: str) -> FileState:
             f"{path}: {found.st_size} bytes; legal: at most {LARGEST}. Every interpreter would read it at start. Look what it is."
         )
     try:
-        with open(path, "rb") as stream:
-            content = stream.read()
+        content = read_plain(path, follow=True)
     except OSError as error:
         raise TuningError(f"{path}: cannot be read: {error.strerror}. Become root, or repair its mode.") from error
     return FileState(

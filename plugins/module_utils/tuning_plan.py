@@ -11,12 +11,13 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     foreign_code,
     managed_block,
     sitecustomize_file,
-    state_directory,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter
+from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import values_in_block
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState
+from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 
 
 class Wish(NamedTuple):
@@ -54,7 +55,7 @@ class Plan(NamedTuple):
         return self.changes or bool(self.left_over)
 
 
-def make_plan(wish: Wish, interpreter: Interpreter, state: state_directory.StateDirectory) -> Plan:
+def make_plan(wish: Wish, interpreter: Interpreter, state: StateDirectory) -> Plan:
     """Look, decide, and try the candidate in the interpreter; writes nothing. Raises TuningError for everything that must be refused."""
     resolution = interpreter.resolve()
     path = sitecustomize_file.path_of_scope(wish.scope, wish.service_dir, resolution)
@@ -142,12 +143,12 @@ def _clash_message(clashes: list, path: str) -> str:
     lines = "; ".join(f"line {found.line} sets {found.name}={found.value!r}" for found in clashes)
     return (
         f"{path}: code outside the managed block already sets what the profile sets: {lines}. Nothing was changed. "
-        f"Legal: remove these lines by hand, or set nccl_env_takeover: replace (the file as it is now is kept in a generation)."
+        f"Legal: remove these lines by hand, or set {option('takeover', 'replace')} (the file as it is now is kept in a generation)."
     )
 
 
 def _wanted_content(
-    wish: Wish, parts: managed_block.Split, foreign: tuple, found: FileState, state: state_directory.StateDirectory
+    wish: Wish, parts: managed_block.Split, foreign: tuple, found: FileState, state: StateDirectory
 ) -> Optional[bytes]:
     if wish.body is not None:
         return managed_block.join(foreign[0], wish.body, foreign[1])
@@ -168,7 +169,7 @@ def _mode_remarks(found: FileState) -> list:
     return []
 
 
-def _state_remarks(state: state_directory.StateDirectory, found: FileState, parts: managed_block.Split) -> list:
+def _state_remarks(state: StateDirectory, found: FileState, parts: managed_block.Split) -> list:
     """Damage by others that does not stop a run, but takes something away from the way back."""
     notes = [f"{damage} This run goes on from what stands on the node now." for damage in state.damage()]
     if parts.body is not None and not state.numbers():
@@ -176,6 +177,11 @@ def _state_remarks(state: state_directory.StateDirectory, found: FileState, part
             f"{state.path}: holds no generation, though {found.path} has the managed block: the records were lost. "
             f"Generation 0 will be the file as it is now, so that the way back ends here."
         )
+    if state.is_foreign(state.current()):
+        notes += [
+            f"{said} The state directory was copied, or /etc/machine-id was made anew. What stands on this node now is recorded as its own."
+            for said in state.foreign()
+        ]
     link = state.recorded_link(found.path)
     if link is not None and found.link is None and found.exists:
         notes.append(

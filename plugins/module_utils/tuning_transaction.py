@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 from typing import NamedTuple, Optional
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils import sitecustomize_file, state_directory
+from ansible_collections.gpu_node.tuning.plugins.module_utils import generation_record, sitecustomize_file
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter
+from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import (
     ReadBack,
     faults,
@@ -19,6 +20,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import (
     same_file,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState
+from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 from ansible_collections.gpu_node.tuning.plugins.module_utils.tuning_plan import Plan, Wish, make_plan
 
 
@@ -40,9 +42,7 @@ class Outcome(NamedTuple):
     remarks: list
 
 
-def tune(
-    wish: Wish, interpreter: Interpreter, state: state_directory.StateDirectory, lock_timeout: float, check: bool
-) -> Outcome:
+def tune(wish: Wish, interpreter: Interpreter, state: StateDirectory, lock_timeout: float, check: bool) -> Outcome:
     """Bring the node to ``wish``. With ``check`` nothing at all is written. Raises TuningError (ReadBackFailed after a write)."""
     if check:
         with state.locked_for_reading(lock_timeout):
@@ -71,7 +71,7 @@ def tune(
         )
 
 
-def _confirm(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_directory.StateDirectory) -> tuple:
+def _confirm(wish: Wish, interpreter: Interpreter, plan: Plan, state: StateDirectory) -> tuple:
     """The file is as declared already: read it back, and see to it that a generation says so (a killed run leaves that open)."""
     complete = state.knows(plan.state) or (wish.body is None and not state.targets(plan.state.path))
     if not complete:
@@ -81,15 +81,20 @@ def _confirm(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_dire
         sitecustomize_file.remove_directories(state.made_directories(plan.state.path))
     if complete:
         return result, state.current()
-    if not state.numbers():
+    if not state.own_numbers():
         state.keep_found(plan.state)
     facts = _facts(
-        wish, interpreter, plan, result, state_directory.ADOPTED, "the file was as declared, but no generation said so"
+        wish,
+        interpreter,
+        plan,
+        result,
+        generation_record.ADOPTED,
+        "the file was as declared, but no generation said so",
     )
-    return result, state.record([state_directory.Change(plan.state, plan.state, [])], facts)
+    return result, state.record([generation_record.Change(plan.state, plan.state, [])], facts)
 
 
-def _apply(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_directory.StateDirectory) -> tuple:
+def _apply(wish: Wish, interpreter: Interpreter, plan: Plan, state: StateDirectory) -> tuple:
     """Keep, write, read back, record. Until the write has happened a failure leaves no trace; afterwards it puts the old bytes back."""
     first_time = state.is_empty()
     try:
@@ -103,8 +108,8 @@ def _apply(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_direct
         _settle(plan)
         result = _judged_read_back(wish, interpreter, plan, after_write=True)
         after = sitecustomize_file.look(plan.state.path)
-        facts = _facts(wish, interpreter, plan, result, state_directory.APPLIED, None)
-        generation = state.record([state_directory.Change(plan.state, after, made)], facts)
+        facts = _facts(wish, interpreter, plan, result, generation_record.APPLIED, None)
+        generation = state.record([generation_record.Change(plan.state, after, made)], facts)
     except BaseException as error:
         undone = _restored(plan, made)
         with contextlib.suppress(TuningError):  # a full disk may be the failure itself, and that is what must be told
@@ -112,7 +117,7 @@ def _apply(wish: Wish, interpreter: Interpreter, plan: Plan, state: state_direct
                 {
                     "profile": wish.profile,
                     "profile_status": wish.profile_status,
-                    "outcome": state_directory.FAILED,
+                    "outcome": generation_record.FAILED,
                     "reason": f"{error}{undone}",
                 }
             )
@@ -181,7 +186,7 @@ def _judged_read_back(wish: Wish, interpreter: Interpreter, plan: Plan, after_wr
 
 def _cure(result: ReadBack, path: str) -> str:
     if same_file(result.imported, path):
-        return "Remove what sets these variables at the start, or set nccl_env_precedence: force."
+        return f"Remove what sets these variables at the start, or set {option('precedence', 'force')}."
     return (
         "See that PYTHONPATH of the service names our directory first, or use the interpreter that imports this file."
     )

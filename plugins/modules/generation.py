@@ -16,6 +16,10 @@ description:
   - Processes that started before the change keep their values; they are listed, not restarted.
 author:
   - gpu_node.tuning contributors (@gpu-node)
+extends_documentation_fragment:
+  - gpu_node.tuning.interpreter.probe
+  - gpu_node.tuning.state
+  - gpu_node.tuning.state.lock
 options:
   generation:
     description:
@@ -24,18 +28,6 @@ options:
       - A number is that generation; V(0) is the node as it was found before the first change.
     type: str
     default: known_good
-  state_dir:
-    description: Directory of the generations, the history and the lock.
-    type: path
-    default: /var/lib/gpu_node_tuning
-  lock_timeout:
-    description: How long to wait for another run on the same node, in seconds.
-    type: float
-    default: 120
-  probe_timeout:
-    description: Time limit of every start of the interpreter, in seconds.
-    type: float
-    default: 20
   applied_by:
     description: Who runs this, for the record. Filled in by the action plugin.
     type: str
@@ -107,7 +99,14 @@ stale_processes:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpu_node.tuning.plugins.module_utils.activation import Activation, activate
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
-from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import file_diff
+from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
+    LOCK_OPTIONS,
+    PROBE_OPTIONS,
+    STATE_OPTIONS,
+    file_diff,
+    lock_timeout,
+    probe_timeout,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.stale_processes import stale_processes
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 
@@ -125,21 +124,19 @@ def result_of(outcome: Activation) -> dict:
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={
-            "generation": {"type": "str", "default": "known_good"},
-            "state_dir": {"type": "path", "default": "/var/lib/gpu_node_tuning"},
-            "lock_timeout": {"type": "float", "default": 120},
-            "probe_timeout": {"type": "float", "default": 20},
-            "applied_by": {"type": "str"},
-        },
+        argument_spec=dict(
+            **STATE_OPTIONS,
+            **LOCK_OPTIONS,
+            **PROBE_OPTIONS,
+            generation={"type": "str", "default": "known_good"},
+            applied_by={"type": "str"},
+        ),
         supports_check_mode=True,
     )
     params = module.params
     try:
         state = StateDirectory(params["state_dir"], params["applied_by"])
-        outcome = activate(
-            state, params["generation"], params["lock_timeout"], params["probe_timeout"], module.check_mode
-        )
+        outcome = activate(state, params["generation"], lock_timeout(params), probe_timeout(params), module.check_mode)
     except TuningError as error:
         module.fail_json(msg=str(error))
     for remark in outcome.remarks:

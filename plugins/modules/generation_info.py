@@ -13,11 +13,8 @@ description:
   - Never changes anything, and never fails because of what it finds - damage is in RV(problems).
 author:
   - gpu_node.tuning contributors (@gpu-node)
-options:
-  state_dir:
-    description: Directory of the generations and the history.
-    type: path
-    default: /var/lib/gpu_node_tuning
+extends_documentation_fragment:
+  - gpu_node.tuning.state
 attributes:
   check_mode:
     description: Writes nothing in any mode.
@@ -65,7 +62,7 @@ history:
   type: list
   elements: dict
 problems:
-  description: What is damaged, with the name of the file.
+  description: What is damaged, missing, or recorded on another machine, with the name of the file.
   returned: always
   type: list
   elements: str
@@ -75,12 +72,13 @@ problems:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_list import generation_list
+from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import STATE_OPTIONS
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"state_dir": {"type": "path", "default": "/var/lib/gpu_node_tuning"}},
+        argument_spec=dict(STATE_OPTIONS),
         supports_check_mode=True,
     )
     try:

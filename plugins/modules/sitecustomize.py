@@ -20,6 +20,9 @@ author:
   - gpu_node.tuning contributors (@gpu-node)
 extends_documentation_fragment:
   - gpu_node.tuning.interpreter
+  - gpu_node.tuning.interpreter.probe
+  - gpu_node.tuning.state
+  - gpu_node.tuning.state.lock
 options:
   state:
     description:
@@ -69,14 +72,6 @@ options:
     type: list
     elements: dict
     default: []
-  state_dir:
-    description: Directory of the generations, the history and the lock.
-    type: path
-    default: /var/lib/gpu_node_tuning
-  lock_timeout:
-    description: How long to wait for another run on the same node, in seconds.
-    type: float
-    default: 120
   keep_generations:
     description:
       - How many generations stay on the node. The oldest go first; never 0, the current one, the newest known-good, or the
@@ -215,8 +210,12 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
     INTERPRETER_OPTIONS,
+    LOCK_OPTIONS,
+    PROBE_OPTIONS,
+    STATE_OPTIONS,
     diff_of,
     interpreter_of,
+    lock_timeout,
     number_in,
     shadowed_by,
 )
@@ -272,7 +271,10 @@ def result_of(outcome: Outcome, wish: Wish) -> dict:
 def main() -> None:
     module = AnsibleModule(
         argument_spec=dict(
-            INTERPRETER_OPTIONS,
+            **INTERPRETER_OPTIONS,
+            **PROBE_OPTIONS,
+            **STATE_OPTIONS,
+            **LOCK_OPTIONS,
             state={"type": "str", "choices": ["present", "absent"], "default": "present"},
             env={"type": "dict"},
             src={"type": "path"},
@@ -282,8 +284,6 @@ def main() -> None:
             profile={"type": "str"},
             profile_status={"type": "str", "choices": ["known_good", "experimental", "dead_end"]},
             evidence={"type": "list", "elements": "dict", "default": []},
-            state_dir={"type": "path", "default": "/var/lib/gpu_node_tuning"},
-            lock_timeout={"type": "float", "default": 120},
             keep_generations={"type": "int", "default": 50},
             applied_by={"type": "str"},
         ),
@@ -300,7 +300,7 @@ def main() -> None:
                 module.params["applied_by"],
                 number_in("keep_generations", module.params["keep_generations"], 1, 100000),
             ),
-            number_in("lock_timeout", module.params["lock_timeout"], 0, 86400),
+            lock_timeout(module.params),
             module.check_mode,
         )
     except ReadBackFailed as error:

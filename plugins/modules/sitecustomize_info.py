@@ -16,6 +16,7 @@ author:
   - gpu_node.tuning contributors (@gpu-node)
 extends_documentation_fragment:
   - gpu_node.tuning.interpreter
+  - gpu_node.tuning.interpreter.probe
 options:
   env:
     description:
@@ -145,6 +146,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import Tuni
 from ansible_collections.gpu_node.tuning.plugins.module_utils.inspection import Question, inspect
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
     INTERPRETER_OPTIONS,
+    PROBE_OPTIONS,
     interpreter_of,
     text_values,
 )
@@ -153,7 +155,8 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface i
 def main() -> None:
     module = AnsibleModule(
         argument_spec=dict(
-            INTERPRETER_OPTIONS,
+            **INTERPRETER_OPTIONS,
+            **PROBE_OPTIONS,
             env={"type": "dict"},
             unit={"type": "str"},
             nccl_log={"type": "path"},

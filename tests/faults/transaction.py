@@ -36,14 +36,14 @@ make_importable()
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.activation import activate  # noqa: E402
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError  # noqa: E402
-from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service  # noqa: E402
-from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import look  # noqa: E402
-from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import (  # noqa: E402
+from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record import (  # noqa: E402
     ADOPTED,
     APPLIED,
     FAILED,
-    StateDirectory,
 )
+from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service  # noqa: E402
+from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import look  # noqa: E402
+from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory  # noqa: E402
 from ansible_collections.gpu_node.tuning.plugins.module_utils.tuning_plan import Wish  # noqa: E402
 from ansible_collections.gpu_node.tuning.plugins.module_utils.tuning_transaction import tune  # noqa: E402
 

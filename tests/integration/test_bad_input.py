@@ -327,7 +327,11 @@ FILES = (
     (
         "foreign-assignment",
         lambda path: write(path, DEBIAN_HOOK + b"import os\nos.environ.setdefault('NCCL_NTHREADS', '256')\n"),
-        ("{file}: code outside the managed block", "line 9 sets NCCL_NTHREADS='256'", "nccl_env_takeover: replace"),
+        (
+            "{file}: code outside the managed block",
+            "line 9 sets NCCL_NTHREADS='256'",
+            "takeover: replace (role variable nccl_env_takeover)",
+        ),
     ),
     (
         "hidden-assignment",
@@ -661,14 +665,22 @@ MOUNTS = (
     ),
     Row(
         "full-state",
-        ("state_dir {node}/fs/state", "No space left on device", "Make room, or set nccl_env_state_dir"),
+        (
+            "state_dir {node}/fs/state",
+            "No space left on device",
+            "Make room, or set state_dir (role variable nccl_env_state_dir)",
+        ),
         prepare=state_on_a_file_system_of_its_own,
         mounts=lambda node: full_mount(node.root / "fs"),
         new_time=("fs",),
     ),
     Row(
         "full-state-that-is-a-mount",
-        ("state_dir {node}/state", "No space left on device", "Make room, or set nccl_env_state_dir"),
+        (
+            "state_dir {node}/state",
+            "No space left on device",
+            "Make room, or set state_dir (role variable nccl_env_state_dir)",
+        ),
         prepare=empty_state,
         mounts=lambda node: full_mount(node.state),
         new_time=("state",),
@@ -698,12 +710,18 @@ def broken_current(node) -> None:
 STATES = (
     Row(
         "is-a-file",
-        ("state_dir {node}/state: not a directory", "Move it away, or set nccl_env_state_dir"),
+        (
+            "state_dir {node}/state: not a directory",
+            "Move it away, or set state_dir (role variable nccl_env_state_dir)",
+        ),
         prepare=lambda node: write(node.state, b"mine\n"),
     ),
     Row(
         "is-a-dangling-link",
-        ("state_dir {node}/state: not a directory", "Move it away, or set nccl_env_state_dir"),
+        (
+            "state_dir {node}/state: not a directory",
+            "Move it away, or set state_dir (role variable nccl_env_state_dir)",
+        ),
         prepare=lambda node: node.state.symlink_to("nowhere"),
     ),
     Row(

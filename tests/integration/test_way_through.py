@@ -233,7 +233,7 @@ def test_a_file_written_by_hand_is_refused_then_adopted_with_its_hook(fleet):
     for node in fleet.nodes.values():
         lines = [number for number, line in enumerate(CUSTOMER.splitlines(), start=1) if b'("NCCL_BUFFSIZE"' in line]
         assert f"line {lines[0]} sets NCCL_BUFFSIZE='8388608'" in refused.message(node)
-        assert "nccl_env_takeover: replace" in refused.message(node)
+        assert "takeover: replace (role variable nccl_env_takeover)" in refused.message(node)
         assert set(refused.touched(node)) <= {"."}
 
     for node in fleet.nodes.values():

@@ -9,12 +9,19 @@ import errno
 import json
 import os
 import pathlib
+import shutil
 import stat
 
 import pytest
-from ansible_collections.gpu_node.tuning.plugins.module_utils import managed_block, sitecustomize_file, state_directory
+from ansible_collections.gpu_node.tuning.plugins.module_utils import (
+    generation_record,
+    machine_identity,
+    managed_block,
+    sitecustomize_file,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.activation import activate
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_list import generation_list
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Service
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 from ansible_collections.gpu_node.tuning.plugins.module_utils.tuning_plan import Wish
@@ -500,10 +507,14 @@ def test_a_damaged_generation_is_refused_before_anything_changes(tuned, damage):
 
 
 def newer(node, number):
-    manifest = json.loads(node.manifest(number).read_text(encoding="utf-8"))
+    rewrite(node, number, collection_version="99.0.0")
+
+
+def rewrite(node, number, **changes):
+    """Edit a manifest, and give it the checksum that fits."""
+    manifest = {**json.loads(node.manifest(number).read_text(encoding="utf-8")), **changes}
     del manifest["checksum"]
-    manifest["collection_version"] = "99.0.0"
-    manifest["checksum"] = state_directory._checksum(manifest)
+    manifest["checksum"] = generation_record.checksum(manifest)
     node.manifest(number).write_text(json.dumps(manifest), encoding="utf-8")
 
 
@@ -635,6 +646,59 @@ def test_a_state_directory_without_its_pointer(tuned, wanted):
         assert tuned.state.current() == (0 if wanted == "0" else 1)
 
 
+def test_a_state_directory_without_generation_0(tuned):
+    shutil.rmtree(tuned.manifest(0).parent)
+    before = tree(tuned.root)
+    for check in (False, True):
+        with pytest.raises(TuningError) as caught:
+            tuned.rollback("0", check)
+        assert str(caught.value).startswith(f"generation '0': missing in {tuned.state.path}, though later ones are")
+        assert str(caught.value).endswith("Put generations/0000 back from a backup, or choose one of 1, 2.")
+    assert tree(tuned.root) == before
+    assert generation_list(tuned.state)["problems"] == [
+        f"{tuned.manifest(0).parent}: missing, though generation 2 is there. Put it back from a backup."
+    ]
+    assert tuned.rollback("1").changed
+
+
+def test_what_stands_in_the_place_of_0_is_not_called_the_node_as_it_was_found(node):
+    node.tune(status="experimental")
+    with pytest.raises(TuningError, match=r"one of 0, 1; 0 is the node as it was found\. Nothing was changed"):
+        node.rollback()
+    shutil.rmtree(node.manifest(0).parent)
+    with pytest.raises(TuningError, match=r"one of 1\. Nothing was changed"):
+        node.rollback()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda state: (state / "current").unlink(), "current: missing, though there are generations"),
+        (lambda state: shutil.rmtree(state / "generations" / "0002"), "current: names generation 2, which is missing"),
+        (lambda state: (state / "history.jsonl").unlink(), "history.jsonl: missing. The next run writes the lines"),
+    ],
+    ids=["no current", "current dangles", "no history"],
+)
+def test_what_a_half_restored_directory_lacks_is_said_until_a_run_makes_it_anew(tuned, spoil, words):
+    assert generation_list(tuned.state)["problems"] == []
+    spoil(pathlib.Path(tuned.state.path))
+    (said,) = generation_list(tuned.state)["problems"]
+    assert said.startswith(f"{tuned.state.path}/{words}")
+    tuned.rollback("1")
+    assert generation_list(tuned.state)["problems"] == []
+    assert {line["generation"] for line in tuned.state.history()} >= set(tuned.state.numbers())
+
+
+@pytest.mark.parametrize("parent", [None, 2], ids=["recorded now", "recorded before"])
+def test_a_generation_with_the_number_of_the_one_that_is_lost_is_not_its_own_parent(tuned, parent):
+    shutil.rmtree(tuned.manifest(2).parent)
+    tuned.state.keep_found(sitecustomize_file.look(str(tuned.path())))
+    assert tuned.state.manifest(2)["parent"] is None
+    rewrite(tuned, 2, parent=parent)
+    with pytest.raises(TuningError, match="generation 2 is current, and there is none before it"):
+        tuned.rollback("previous")
+
+
 def test_a_pointer_that_is_no_link_is_refused_in_check_mode_too(tuned):
     current = pathlib.Path(tuned.state.path, "current")
     current.unlink()
@@ -677,6 +741,97 @@ def test_a_state_directory_that_was_deleted(tuned):
     tuned.rollback("0")
     assert tuned.bytes() == content
     assert tuned.rollback().number == 1
+
+
+# --- the state directory of another machine
+
+OTHER_MACHINE = "1234567890abcdef" * 2
+
+
+@pytest.fixture
+def copied(tuned):
+    """Its generations come from another machine; the file as well, as in an image of its disk."""
+    for number in tuned.state.numbers():
+        rewrite(tuned, number, machine_id=OTHER_MACHINE)
+    tuned.state.machine_id = "fedcba0987654321" * 2
+    return tuned
+
+
+@pytest.mark.parametrize("check", [False, True], ids=["run", "check"])
+@pytest.mark.parametrize("wanted", ["0", "1", "known_good", "previous"])
+def test_generations_of_another_machine_are_not_gone_back_to(copied, wanted, check):
+    before = tree(copied.root)
+    with pytest.raises(TuningError) as caught:
+        copied.rollback(wanted, check)
+    message = str(caught.value)
+    assert "recorded on another machine (machine-id 12345678...; this one is fedcba09...)" in message
+    assert f"None is of this node: move {copied.state.path} away, and start anew with tune.yml" in message
+    assert OTHER_MACHINE not in message
+    assert tree(copied.root) == before
+
+
+def test_tune_on_another_machine_says_so_and_loses_nothing(copied):
+    content = copied.bytes()
+    predicted = copied.tune(check=True)
+    outcome = copied.tune()
+    assert predicted.remarks == outcome.remarks
+    (remark,) = outcome.remarks
+    assert remark.startswith(
+        f"{copied.state.path}: generation 0, 1, 2: recorded on another machine (machine-id 12345678"
+    )
+    assert "What stands on this node now is recorded as its own" in remark
+    assert [outcome for outcome, _number in copied.outcomes()][3:] == ["found", "applied"]
+    assert copied.kept(3).read_bytes() == content
+    assert copied.state.manifest(3)["reason"] == "the node as it was found"
+    assert copied.state.manifest(4)["machine_id"] == copied.state.machine_id
+    assert copied.tune().remarks == []
+    with pytest.raises(TuningError, match=r"generation 0: .*Legal: a generation of this node \(3, 4\)\. Or move"):
+        copied.rollback("0")
+    assert copied.rollback("3").changed
+    assert copied.bytes() == content
+    assert copied.rollback().number == 4
+    (said,) = generation_list(copied.state)["problems"]
+    assert "generation 0, 1, 2: recorded on another machine" in said
+
+
+def test_what_is_declared_already_is_recorded_as_this_machines_own(copied):
+    assert copied.tune(OTHER_ENV).changed is False
+    assert [outcome for outcome, _number in copied.outcomes()][3:] == ["found", "adopted"]
+
+
+def test_files_of_another_machine_are_not_carried_into_our_generations(copied):
+    copied.install("b")
+    copied.tune(python="b")
+    assert [record["path"] for record in copied.state.manifest(4)["files"]] == [str(copied.path("b"))]
+    copied.rollback("3")
+    assert not copied.path("b").exists()
+    assert copied.path().exists()
+
+
+@pytest.mark.parametrize("ours", [None, OTHER_MACHINE])
+def test_records_that_do_not_say_whose_they_are_count_as_our_own(tuned, ours):
+    manifest = json.loads(tuned.manifest(1).read_text(encoding="utf-8"))
+    assert manifest["machine_id"] == machine_identity.machine_id()
+    for number in tuned.state.numbers():
+        rewrite(tuned, number, machine_id=None if ours else OTHER_MACHINE)
+    tuned.state.machine_id = ours
+    assert tuned.tune(OTHER_ENV).remarks == []
+    assert tuned.rollback("0").changed
+
+
+@pytest.mark.parametrize(
+    ("content", "identity"),
+    [
+        ("3d1219c7c4c5404aaa1f6d2a48adfda4\n", "3d1219c7c4c5404aaa1f6d2a48adfda4"),
+        ("", None),
+        ("uninitialized\n", None),
+    ],
+)
+def test_the_identity_of_a_machine(tmp_path, monkeypatch, content, identity):
+    monkeypatch.setattr(machine_identity, "FILE", str(tmp_path / "machine-id"))
+    assert machine_identity.machine_id() is None
+    (tmp_path / "machine-id").write_text(content)
+    assert machine_identity.machine_id() == identity
 
 
 # --- several files on one node

@@ -5,13 +5,20 @@
 
 from __future__ import annotations
 
+import math
+import pathlib
+import re
+
 import pytest
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
     diff_of,
     interpreter_of,
+    lock_timeout,
+    probe_timeout,
     shadowed_by,
 )
+from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back_table import table
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState
 
@@ -58,6 +65,30 @@ def test_the_service_directory_is_on_pythonpath_unless_the_service_says_otherwis
 def test_interpreter_of_refuses(change, message):
     with pytest.raises(TuningError, match=message):
         interpreter_of({**PARAMS, **change})
+
+
+@pytest.mark.parametrize(
+    ("ask", "value", "legal"),
+    [(lock_timeout, -1.0, "from 0 to 86400"), (probe_timeout, 0.0, r"from 0\.1 to"), (probe_timeout, math.nan, "from")],
+)
+def test_a_time_limit_that_is_none_is_refused(ask, value, legal):
+    name = ask.__name__
+    with pytest.raises(TuningError, match=rf"^{name}: .*; legal: a number {legal}"):
+        ask({name: value})
+    assert ask({name: 20.0}) == 20.0
+
+
+def test_an_option_is_named_as_the_module_and_as_the_role_have_it():
+    assert option("state_dir") == "state_dir (role variable nccl_env_state_dir)"
+    assert option("takeover", "replace") == "takeover: replace (role variable nccl_env_takeover)"
+    root = pathlib.Path(__file__).resolve().parents[2]
+    sources = "".join(
+        path.read_text(encoding="utf-8") for path in sorted((root / "plugins" / "module_utils").glob("*.py"))
+    )
+    named = set(re.findall(r"""option\(['"](\w+)['"]""", sources))
+    specs = (root / "roles" / "nccl_env" / "meta" / "argument_specs.yml").read_text(encoding="utf-8")
+    assert {"state_dir", "precedence", "interpreter"} <= named
+    assert [name for name in sorted(named) if f" nccl_env_{name}:" not in specs] == []
 
 
 def test_shadowed_by(tmp_path):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 import pytest
@@ -74,8 +75,9 @@ def test_only_the_end_of_a_large_log_is_read(log, monkeypatch):
     assert values_in_log(log(content)) == {"NCCL_PROTO": ["LL"]}
 
 
-@pytest.mark.parametrize("path", ["missing.log", "."])
+@pytest.mark.parametrize("path", ["missing.log", ".", "fifo"])
 def test_a_log_that_cannot_be_read(tmp_path, path):
+    os.mkfifo(tmp_path / "fifo")
     path = str(tmp_path / path)
     with pytest.raises(TuningError, match=f"^nccl_log {path}: cannot be read: .*Layer 3 was not read back"):
         values_in_log(path)

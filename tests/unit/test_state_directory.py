@@ -13,16 +13,19 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import stat
 import threading
 import time
 
 import pytest
-from ansible_collections.gpu_node.tuning.plugins.module_utils import node_lock, state_directory
+from ansible_collections.gpu_node.tuning.plugins.module_utils import node_lock, plain_file, record_time, state_directory
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_list import generation_list
+from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record import Change, sha256
+from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import NotPlain, open_plain, read_plain
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState, look
-from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import Change, StateDirectory, sha256
+from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 from ansible_collections.gpu_node.tuning.plugins.module_utils.version import VERSION
 
 from .interpreters import tree
@@ -408,6 +411,110 @@ def test_a_real_file_round_trips(tmp_path, state):
     assert not state.knows(look(str(file)))
 
 
+# --- what is no plain file
+
+
+def test_only_a_plain_file_is_opened(tmp_path):
+    for number, (kind, make) in enumerate(ODD.items()):
+        path = tmp_path / str(number)
+        make(path)
+        for flags in (os.O_RDONLY, os.O_RDWR | os.O_CREAT):
+            (raised,) = within(10, lambda path=path, flags=flags: raises(NotPlain, open_plain, str(path), flags))
+            assert raised.strerror == f"{kind}, not a plain file"
+    (tmp_path / "file").write_bytes(b"12345")
+    (tmp_path / "link").symlink_to("file")
+    assert read_plain(str(tmp_path / "file")) == b"12345"
+    assert read_plain(str(tmp_path / "link"), follow=True, most=3) == b"123"
+    (raised,) = within(10, lambda: raises(NotPlain, read_plain, str(tmp_path / "0"), True))
+    assert raised.strerror == "a FIFO, not a plain file"
+
+
+def test_a_file_that_is_exchanged_at_the_last_moment_is_not_read(tmp_path, monkeypatch):
+    path, real = tmp_path / "file", os.open
+    path.touch()
+
+    def exchanged(name, *arguments):
+        path.unlink()
+        os.mkfifo(path)
+        return real(name, *arguments)
+
+    monkeypatch.setattr(plain_file.os, "open", exchanged)
+    (raised,) = within(10, lambda: raises(NotPlain, read_plain, str(path)))
+    assert raised.strerror == "a FIFO, not a plain file"
+
+
+def socket_file(path):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+
+
+ODD = {
+    "a FIFO": os.mkfifo,
+    "a directory": os.mkdir,
+    "a socket": socket_file,
+    "a symbolic link": lambda path: path.symlink_to("elsewhere"),
+}
+
+
+def raises(kind, function, *arguments):
+    try:
+        function(*arguments)
+    except kind as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("reading", [True, False], ids=["check", "tune"])
+@pytest.mark.parametrize("name", ["lock", "history.jsonl"])
+@pytest.mark.parametrize("kind", ODD)
+def test_what_is_no_plain_file_is_refused_by_name_in_check_mode_as_well(used, name, kind, reading):
+    path = pathlib.Path(used.path, name)
+    path.unlink()
+    ODD[kind](path)
+    before = tree(used.path)
+
+    def enter():
+        with (used.locked_for_reading if reading else used.locked)(5):
+            pass
+
+    (raised,) = within(20, lambda: raises(TuningError, enter))
+    what = "the lock cannot be opened" if name == "lock" else "cannot be read"
+    assert str(raised) == f"{path}: {what}: {kind}, not a plain file. Move it away, then run again."
+    assert tree(used.path) == before
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_a_recorded_file_that_is_no_plain_one_is_damage(used, kind):
+    manifest = pathlib.Path(used.path, "generations", "0001", "manifest.json")
+    kept = manifest.parent / "after" / "x" / "s.py"
+    for path, words in (
+        (kept, f"{kept}: cannot be read: {kind}, not a plain file. Put generation 1 back"),
+        (manifest, f"{manifest}: cannot be read ({kind}, not a plain file). Put this generation back"),
+    ):
+        path.unlink()
+        ODD[kind](path)
+        (said,) = within(20, used.damage)
+        assert said[0].startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda root: root.chmod(0o777), "owner .*, mode 0777; legal"),
+        (
+            lambda root: (shutil.rmtree(root / "generations"), (root / "generations").touch()),
+            "cannot be read: Not a directory",
+        ),
+    ],
+    ids=["others can write", "generations is a file"],
+)
+def test_what_a_run_refuses_is_refused_by_a_check(used, spoil, words):
+    spoil(pathlib.Path(used.path))
+    for enter in (used.locked_for_reading, used.locked):
+        with pytest.raises(TuningError, match=words), enter(5):
+            pytest.fail("entered")
+
+
 # --- what a manifest says
 
 
@@ -582,7 +689,8 @@ def test_what_must_stay_stays(state):
     assert state.numbers() == [0, 1, 3, 6]
     assert state.current() == 6
     state.make_current(3, FACTS)
-    assert state.prune() == []  # the newest stays, so that no number is given twice
+    state.prune()
+    assert state.numbers() == [0, 1, 3, 6]  # the newest stays, so that no number is given twice
     fill(state, 1)
     assert state.numbers() == [0, 1, 3, 7]
 
@@ -687,7 +795,7 @@ def test_a_line_that_a_power_loss_cut_does_not_swallow_the_next(used):
 
 
 def test_a_clock_that_goes_back_changes_no_order(used, monkeypatch):
-    monkeypatch.setattr(state_directory, "now", lambda: "1999-12-31T23:59:59Z")
+    monkeypatch.setattr(record_time, "now", lambda: "1999-12-31T23:59:59Z")
     fill(used, 1, profile_status="known_good")
     assert used.current() == 2
     assert used.newest_known_good() == 2
