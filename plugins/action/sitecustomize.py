@@ -10,7 +10,9 @@ import os
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.template import trust_as_template
+from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_validate import InvalidEnvironment, validate_env
+from ansible_collections.gpu_node.tuning.plugins.module_utils.service_directory import refuse_unusable_path
 from ansible_collections.gpu_node.tuning.plugins.plugin_utils.controller import whoever_runs_this
 
 MODULE = "gpu_node.tuning.sitecustomize"
@@ -21,10 +23,21 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         arguments = dict(self._task.args, applied_by=whoever_runs_this())
         template = arguments.pop("src", None)
+        self._refuse_service_dir(arguments.get("scope", "system"), arguments.get("service_dir"))
         if arguments.get("state", "present") == "present":
             arguments["env"] = self._validated(arguments.get("env"))
             arguments["content"] = self._rendered(template, arguments, task_vars or {})
         return self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
+
+    @staticmethod
+    def _refuse_service_dir(scope, path):
+        """What only the node can expand is left to the module, which looks again."""
+        if str(path).startswith(("~", "$")) or (scope != "service" and path is None):
+            return
+        try:
+            refuse_unusable_path(path)
+        except TuningError as error:
+            raise AnsibleActionFail(str(error)) from error
 
     @staticmethod
     def _validated(env):

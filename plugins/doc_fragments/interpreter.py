@@ -25,7 +25,8 @@ options:
     default: system
   service_dir:
     description:
-      - Absolute path of the directory for O(scope=service); made when missing.
+      - Absolute path of the directory for O(scope=service), in its shortest form and without C(:); made when missing.
+      - Python code in it runs as the service, so nobody but root, the service's user and the user of the task may write there.
     type: path
   service_user:
     description:

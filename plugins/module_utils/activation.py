@@ -170,7 +170,7 @@ def _bring_back(
         lost = tuple(now for now, then in behind if now.exists and now.content != then.content)
         state.keep_found(*found, aside=lost)
     facts = {key: manifest.get(key) for key in ("profile", "profile_status")}
-    made = []
+    made, fresh = [], [folder for now in found for folder in sitecustomize_file.missing_bytecode_folders(now)]
     try:
         for target in after:
             made += sitecustomize_file.restore(target)
@@ -181,6 +181,7 @@ def _bring_back(
             state.make_current(number, dict(facts, outcome=ACTIVATED))
     except BaseException as error:
         undone = _undone(before + [now for now, _then in behind], made)
+        sitecustomize_file.remove_directories(fresh)  # the read-back made them
         with contextlib.suppress(TuningError):  # a full disk may be the failure itself, and that is what must be told
             state.note(dict(facts, outcome=FAILED, reason=f"{error}{undone}"))
         if undone:

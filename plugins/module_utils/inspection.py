@@ -14,6 +14,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     managed_block,
     nccl_log,
     origins,
+    service_directory,
     sitecustomize_file,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
@@ -85,6 +86,7 @@ def inspect(interpreter: Interpreter, question: Question) -> dict:
         answer["problems"].append(str(error))
         return answer
     for add in (
+        lambda: _add_service_dir(answer, question, interpreter),
         lambda: _add_record(answer, question, interpreter.executable, resolution["version"], found),
         lambda: _add_origins(answer, interpreter, question, _Unit(question.unit, shown, known), resolution, values),
         lambda: _add_library(answer, question, result),
@@ -114,6 +116,14 @@ def describe(found: FileState) -> dict:
             for entry in (foreign_code.find_assignments(parts.masked, found.path) if parts.foreign.strip() else [])
         ],
     }
+
+
+def _add_service_dir(answer: dict, question: Question, interpreter: Interpreter) -> None:
+    """Whoever can write there runs code as the service."""
+    if question.scope == "service":
+        service = interpreter.user_id
+        answer["problems"] += service_directory.parents_that_others_write(question.service_dir, service)
+        service_directory.refuse_what_others_write(question.service_dir, service)
 
 
 def _add_record(answer: dict, question: Question, executable: str, version: str, found: FileState) -> None:

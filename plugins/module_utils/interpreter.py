@@ -55,6 +55,11 @@ class Interpreter:
         """Home directory in the passwd entry of the service's user. Raises TuningError for an unknown user."""
         return self._account().pw_dir
 
+    @property
+    def user_id(self) -> int:
+        """Numeric ID of the service's user. Raises TuningError for an unknown user."""
+        return self._account().pw_uid
+
     def resolve(self) -> dict:
         """See probe_program.resolve. Nothing of sitecustomize is run."""
         answer = self._ask({"ask": "resolve"}, ["-S", "-B"])

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 from typing import Optional
 
+from ansible_collections.gpu_node.tuning.plugins.module_utils import service_directory
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
+from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState
 
 INTERPRETER_OPTIONS = {
@@ -26,9 +28,12 @@ LOCK_OPTIONS = {"lock_timeout": {"type": "float", "default": 120}}
 
 def interpreter_of(params: dict) -> Interpreter:
     """The Interpreter that INTERPRETER_OPTIONS and PROBE_OPTIONS describe. Raises TuningError for a relative path or a value that is no text."""
-    for name in ("interpreter", "service_dir"):
-        if params[name] is not None and not os.path.isabs(params[name]):
-            raise TuningError(f"{name} {params[name]!r}: legal: an absolute path.")
+    if not os.path.isabs(params["interpreter"]):
+        raise TuningError(
+            f"interpreter {params['interpreter']!r}: legal: an absolute path. Set {option('interpreter')}."
+        )
+    if params["scope"] == "service" or params["service_dir"] is not None:
+        service_directory.refuse_unusable_path(params["service_dir"])
     environment = text_values("service_environment", params["service_environment"])
     if params["scope"] == "service":
         environment.setdefault("PYTHONPATH", params["service_dir"])

@@ -223,6 +223,13 @@ def drop_bytecode(state: FileState, cached: Optional[str] = None) -> None:
                 os.rmdir(os.path.join(os.path.dirname(source), "__pycache__"))
 
 
+def missing_bytecode_folders(state: FileState, cached: Optional[str] = None) -> list:
+    """Folders that an interpreter would make to compile the file, outermost first. ``cached``: as for settle()."""
+    folders = {os.path.join(directory, "__pycache__") for directory in _directories(state)}
+    folders |= {os.path.dirname(cached)} if cached else set()
+    return sorted({missing for folder in folders for missing in _missing(folder)})
+
+
 def sweep(state: FileState) -> None:
     """Delete temporary files that an interrupted run left beside the file."""
     for path in (state.target, state.path):

@@ -10,6 +10,7 @@ from typing import NamedTuple, Optional
 from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     foreign_code,
     managed_block,
+    service_directory,
     sitecustomize_file,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
@@ -57,11 +58,13 @@ class Plan(NamedTuple):
 
 def make_plan(wish: Wish, interpreter: Interpreter, state: StateDirectory) -> Plan:
     """Look, decide, and try the candidate in the interpreter; writes nothing. Raises TuningError for everything that must be refused."""
+    notes = _service_dir_remarks(wish, interpreter)
     resolution = interpreter.resolve()
     path = sitecustomize_file.path_of_scope(wish.scope, wish.service_dir, resolution)
     found = sitecustomize_file.look(path)
     parts = managed_block.split(found.content or b"", path)
-    foreign, taken, notes = _foreign_code_after_takeover(wish, interpreter, parts, path)
+    foreign, taken, said = _foreign_code_after_takeover(wish, interpreter, parts, path)
+    notes += said
     content = _wanted_content(wish, parts, foreign, found, state)
     values = _values_before(found)
     notes += _mode_remarks(found) + _state_remarks(state, found, parts)
@@ -79,6 +82,14 @@ def make_plan(wish: Wish, interpreter: Interpreter, state: StateDirectory) -> Pl
     if plan.changes and wish.body is not None:
         _try_candidate(wish, interpreter, content, path)
     return plan
+
+
+def _service_dir_remarks(wish: Wish, interpreter: Interpreter) -> list:
+    """Raises TuningError where others could put code into the service's directory; the block is taken out of any."""
+    if wish.scope != "service" or wish.body is None:
+        return []
+    service_directory.refuse_what_others_write(wish.service_dir, interpreter.user_id)
+    return service_directory.parents_that_others_write(wish.service_dir, interpreter.user_id)
 
 
 def _values_before(found: FileState) -> dict:

@@ -97,6 +97,7 @@ def _confirm(wish: Wish, interpreter: Interpreter, plan: Plan, state: StateDirec
 def _apply(wish: Wish, interpreter: Interpreter, plan: Plan, state: StateDirectory) -> tuple:
     """Keep, write, read back, record. Until the write has happened a failure leaves no trace; afterwards it puts the old bytes back."""
     first_time = state.is_empty()
+    fresh = sitecustomize_file.missing_bytecode_folders(plan.state, _cached(plan))
     try:
         state.keep_found(plan.state)
         made = _put(plan.state, plan.content)
@@ -112,6 +113,7 @@ def _apply(wish: Wish, interpreter: Interpreter, plan: Plan, state: StateDirecto
         generation = state.record([generation_record.Change(plan.state, after, made)], facts)
     except BaseException as error:
         undone = _restored(plan, made)
+        sitecustomize_file.remove_directories(fresh)  # the read-back made them
         with contextlib.suppress(TuningError):  # a full disk may be the failure itself, and that is what must be told
             state.note(
                 {
@@ -138,8 +140,12 @@ def _put(state: FileState, content: Optional[bytes]) -> list:
 
 
 def _settle(plan: Plan) -> None:
-    is_ours = plan.resolution["origin"] == plan.state.path
-    sitecustomize_file.settle(plan.state, plan.resolution["cached"] if is_ours else None)
+    sitecustomize_file.settle(plan.state, _cached(plan))
+
+
+def _cached(plan: Plan) -> Optional[str]:
+    """Where the interpreter keeps its compiled copy, which is elsewhere when PYTHONPYCACHEPREFIX is set; None where it imports another file."""
+    return plan.resolution["cached"] if plan.resolution["origin"] == plan.state.path else None
 
 
 def _restored(plan: Plan, made: list) -> str:

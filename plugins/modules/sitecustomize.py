@@ -287,7 +287,7 @@ def main() -> None:
             keep_generations={"type": "int", "default": 50},
             applied_by={"type": "str"},
         ),
-        required_if=[("scope", "service", ["service_dir"]), ("state", "present", ["env", "content"])],
+        required_if=[("state", "present", ["env", "content"])],
         supports_check_mode=True,
     )
     try:

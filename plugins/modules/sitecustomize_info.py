@@ -163,7 +163,6 @@ def main() -> None:
             state_dir={"type": "path"},
             precedence={"type": "str", "choices": ["respect", "force"], "default": "respect"},
         ),
-        required_if=[("scope", "service", ["service_dir"])],
         supports_check_mode=True,
     )
     params = module.params

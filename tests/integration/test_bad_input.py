@@ -140,6 +140,11 @@ OPTIONS = (
         {"nccl_env_service_environment": {"FAST": True}},
     ),
     Row("relative-service-dir", ("service_dir 'site'", "absolute path"), {"nccl_env_service_dir": "site"}),
+    Row(
+        "no-service-dir", ("service_dir None", "absolute path", "nccl_env_service_dir"), {"nccl_env_service_dir": None}
+    ),
+    Row("service-dir-with-colon", ("service_dir '/a:/b'", "without ':'"), {"nccl_env_service_dir": "/a:/b"}),
+    Row("service-dir-upwards", ("service_dir '/a/../b'", "Write '/b'"), {"nccl_env_service_dir": "/a/../b"}),
 )
 
 

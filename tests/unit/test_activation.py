@@ -910,13 +910,16 @@ def test_a_pth_file_of_others_that_overrides(tmp_path):
     if venv.python.has_system_file:
         pytest.skip("every interpreter of this machine brings a sitecustomize.py of the system")
     real_tune(venv, state, ENV)
-    venv.file.unlink()
+    venv.file.write_text("x = 1\n", encoding="utf-8")
+    shutil.rmtree(venv.site_packages / "__pycache__", ignore_errors=True)
     (venv.site_packages / "a.pth").write_text("import os; os.environ['NCCL_PROTO'] = 'Simple'\n", encoding="utf-8")
     with pytest.raises(
         TuningError, match=r"NCCL_PROTO: declared 'LL', the interpreter has 'Simple'.*What stood before was put back"
     ):
         activate(state, "1", PATIENCE, PATIENCE, False)
-    assert not venv.file.exists()
+    assert venv.file.read_text(encoding="utf-8") == "x = 1\n"
+    assert not (venv.site_packages / "__pycache__").exists()
+    venv.file.unlink()
     os.unlink(venv.executable)
     with pytest.raises(TuningError, match=f"interpreter {venv.executable}: cannot be started"):
         activate(state, "1", PATIENCE, PATIENCE, False)

@@ -51,6 +51,8 @@ def test_the_service_directory_is_on_pythonpath_unless_the_service_says_otherwis
     ("change", "message"),
     [
         ({"interpreter": "python3"}, "interpreter 'python3': legal: an absolute path"),
+        ({"scope": "service"}, "service_dir None: legal: an absolute path"),
+        ({"service_dir": "/opt:/x"}, "service_dir '/opt:/x': legal: .* without ':'"),
         ({"service_dir": "tuning"}, "service_dir 'tuning': legal: an absolute path"),
         ({"service_environment": {"A": True}}, "service_environment: A=True is bool; legal: text"),
         ({"service_environment": {"A": 1.5}}, r"service_environment: A=1\.5 is float"),

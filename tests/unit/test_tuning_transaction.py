@@ -434,6 +434,23 @@ def test_a_failed_read_back_puts_the_old_bytes_back(node, content):
     assert node.tune().changed is True  # and the way is free for a good one
 
 
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["beside the file", "PYTHONPYCACHEPREFIX"])
+@pytest.mark.parametrize("others", [False, True], ids=["no folder before", "a folder before"])
+def test_a_failed_read_back_leaves_no_folder_for_bytecode_that_was_not_there(node, others, elsewhere):
+    node.put(HOOK)
+    node.preset = {"PYTHONPYCACHEPREFIX": str(node.root / "cache")} if elsewhere else {}
+    compiled = (
+        node.root / "cache" / str(node.file.parent).lstrip("/") if elsewhere else node.file.parent / "__pycache__"
+    )
+    if others:
+        compiled.mkdir(parents=True)
+    body = rendered(ENV, scope=node.scope) + b"if os.sys.flags.no_site == 0:\n    os.environ['NCCL_PROTO'] = 'Simple'\n"
+    with pytest.raises(ReadBackFailed):
+        node.tune(node.wish(body=body))
+    assert compiled.exists() is others
+    assert not list(node.root.rglob("sitecustomize.*.pyc"))
+
+
 @pytest.mark.parametrize("action", ["tune", "remove"])
 def test_a_record_that_cannot_be_written_puts_the_old_bytes_back(node, action, monkeypatch):
     """The disk of the state directory is full after the write."""
