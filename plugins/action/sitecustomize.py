@@ -11,6 +11,7 @@ from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.template import trust_as_template
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_memory import memory_line
 from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_validate import InvalidEnvironment, validate_env
 from ansible_collections.gpu_node.tuning.plugins.module_utils.service_directory import refuse_unusable_path
 from ansible_collections.gpu_node.tuning.plugins.plugin_utils.controller import whoever_runs_this
@@ -22,12 +23,15 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
         arguments = dict(self._task.args, applied_by=whoever_runs_this())
-        template = arguments.pop("src", None)
+        template, memory = arguments.pop("src", None), arguments.pop("memory", None)
         self._refuse_service_dir(arguments.get("scope", "system"), arguments.get("service_dir"))
         if arguments.get("state", "present") == "present":
             arguments["env"] = self._validated(arguments.get("env"))
             arguments["content"] = self._rendered(template, arguments, task_vars or {})
-        return self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
+        result = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
+        if memory and "diff" in result:
+            result["diff"].append({"prepared": memory_line(memory, result["values_before"]) + "\n"})
+        return result
 
     @staticmethod
     def _refuse_service_dir(scope, path):

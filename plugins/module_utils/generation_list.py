@@ -10,7 +10,7 @@ import contextlib
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 
-SHOWN = ("parent", "time", "profile", "profile_status", "outcome", "reason", "by", "declared", "evidence")
+SHOWN = ("parent", "time", "profile", "profile_status", "outcome", "reason", "by", "declared", "evidence", "hardware")
 
 
 def generation_list(state: StateDirectory) -> dict:

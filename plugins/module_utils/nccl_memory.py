@@ -17,6 +17,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_catalogue imp
     CONNECTION_HEADER,
     VARIABLES,
 )
+from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_validate import check_env
 from ansible_collections.gpu_node.tuning.plugins.module_utils.node_view import NodeView, NotKnown
 from ansible_collections.gpu_node.tuning.plugins.module_utils.version_window import matches
 from ansible_collections.gpu_node.tuning.plugins.module_utils.wording import show
@@ -62,6 +63,15 @@ def estimate(env, gpu_count, communicators=1, pattern=None, channels=None, nccl=
         "terms": terms,
         "text": _in_words(total, terms, without_p2p),
     }
+
+
+def memory_line(estimated, before):
+    """``estimated``, of the variables that are wanted, beside the same for those that were set ``before`` (any values), in one line."""
+    terms = estimated["terms"]
+    old = estimate(check_env(before)[0], terms["gpu_count"], terms["communicators"])
+    place, unit = ("host memory", "host_mib") if estimated["host_mib"] else ("GPU memory", "mib")
+    bound = "" if terms["exact"] else "at most "
+    return f"{place} of NCCL's connections (estimate): {bound}{old[unit]} MiB -> {bound}{estimated[unit]} MiB for each GPU"
 
 
 def compare(estimated, facts):

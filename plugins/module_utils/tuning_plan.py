@@ -33,6 +33,7 @@ class Wish(NamedTuple):
     profile: Optional[str]
     profile_status: Optional[str]
     evidence: list
+    hardware: Optional[dict] = None  # how the node was compared with the profile, for the record
 
 
 class Plan(NamedTuple):

@@ -207,6 +207,7 @@ def _facts(
         "profile": wish.profile,
         "profile_status": wish.profile_status,
         "evidence": wish.evidence,
+        "hardware": wish.hardware,
         "scope": wish.scope,
         "precedence": wish.precedence,
         "declared": wish.env,

@@ -52,7 +52,8 @@ known_good:
   type: int
   sample: 1
 generations:
-  description: The generations, oldest first - number, parent, time, profile, profile_status, outcome, reason, by, declared, evidence, paths, intact.
+  description: The generations, oldest first - number, parent, time, profile, profile_status, outcome, reason, by, declared, evidence,
+      hardware (how the node was compared with the profile), paths, intact.
   returned: always
   type: list
   elements: dict

@@ -72,6 +72,12 @@ options:
     type: list
     elements: dict
     default: []
+  hardware:
+    description: How the node was compared with what the profile requires, for the record.
+    type: dict
+  memory:
+    description: Estimate of M(gpu_node.tuning.resolve_profile), for a line of the diff. Used by the action plugin alone.
+    type: dict
   keep_generations:
     description:
       - How many generations stay on the node. The oldest go first; never 0, the current one, the newest known-good, or the
@@ -156,6 +162,11 @@ shadowed:
   type: list
   elements: str
   sample: []
+values_before:
+  description: Name to value of the variables that the managed block, and code that was taken over, set before.
+  returned: changed
+  type: dict
+  sample: {"NCCL_PROTO": "Simple"}
 read_back:
   description:
     - What the interpreter says. Not returned in check mode when the run would change the file.
@@ -247,6 +258,7 @@ def wish_of(params: dict) -> Wish:
         profile=params["profile"],
         profile_status=params["profile_status"],
         evidence=params["evidence"],
+        hardware=params["hardware"],
     )
 
 
@@ -265,6 +277,7 @@ def result_of(outcome: Outcome, wish: Wish) -> dict:
         result["read_back"] = outcome.read_back.as_dict()
     if outcome.changed:
         result["diff"] = diff_of(plan.state, plan.content, plan.values_before, wish.env)
+        result["values_before"] = plan.values_before
     return result
 
 
@@ -284,6 +297,8 @@ def main() -> None:
             profile={"type": "str"},
             profile_status={"type": "str", "choices": ["known_good", "experimental", "dead_end"]},
             evidence={"type": "list", "elements": "dict", "default": []},
+            hardware={"type": "dict"},
+            memory={"type": "dict"},
             keep_generations={"type": "int", "default": 50},
             applied_by={"type": "str"},
         ),

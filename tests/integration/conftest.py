@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 # pytest imports these files by path (importlib), which leaves their folder out of the module search path.
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "unit")]
 
 
 @pytest.fixture

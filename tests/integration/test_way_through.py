@@ -91,7 +91,9 @@ def test_check_predicts_what_the_run_does_and_a_second_run_does_nothing(fleet):
     assert shown == sorted(unified_diffs(applied.stdout))
     for text in shown:
         lines = [line for line in text.splitlines() if " -> " in line]
+        *lines, memory = lines
         assert lines == [f"{name}: (not set) -> {value}" for name, value in KNOWN_GOOD.items()]
+        assert memory == "GPU memory of NCCL's connections (estimate): at most 1536 MiB -> at most 384 MiB for each GPU"
     # The link stays a link, the hook and the other code stay as they are.
     configured = debian.python / "etc" / MINOR / "sitecustomize.py"
     assert os.readlink(debian.file) == str(configured)

@@ -36,7 +36,7 @@ def test_interpreter_of():
     params = {**PARAMS, "service_user": "sglang", "service_environment": {"NCCL_DEBUG": "WARN", "OMP_NUM_THREADS": 8}}
     interpreter = interpreter_of(params)
     assert (interpreter.executable, interpreter.timeout) == ("/opt/venv/bin/python", 20.0)
-    assert interpreter.service == ({"NCCL_DEBUG": "WARN", "OMP_NUM_THREADS": "8"}, "sglang")
+    assert interpreter.service == ({"NCCL_DEBUG": "WARN", "OMP_NUM_THREADS": "8"}, "sglang", True)
 
 
 def test_the_service_directory_is_on_pythonpath_unless_the_service_says_otherwise():
