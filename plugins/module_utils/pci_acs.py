@@ -9,6 +9,7 @@ Positions and bits: PCI Express Base Specification, the extended capability ACS.
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import struct
 
@@ -40,7 +41,7 @@ def bridges_between(one: str, other: str) -> list:
     ``one``, ``other``: the devices' real paths below /sys/devices.
     """
     first, second = one.strip("/").split("/"), other.strip("/").split("/")
-    common = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, second)))
+    common = len(os.path.commonprefix([first, second]))  # it compares the elements of lists, too
     return [part for part in first[common:-1] + second[common:-1] if _BRIDGE.match(part)]
 
 
@@ -97,7 +98,7 @@ def _read(sources: Sources, bridges: set, reasons: list) -> dict:
 def _acs_control(config: bytes) -> int:
     """The control register; 0 where there is no such capability. A list that does not end is cut off."""
     offset = FIRST_EXTENDED
-    for _ in range(WHOLE // 8):
+    for _step in range(WHOLE // 8):
         if offset < FIRST_EXTENDED or offset + CONTROL + 2 > len(config):
             return 0
         (header,) = struct.unpack_from("<I", config, offset)
