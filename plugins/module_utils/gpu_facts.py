@@ -33,10 +33,11 @@ COMMANDS = (QUERY, CAPABILITIES, PATHS, *P2P.values())
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - its size is asked for, nothing is put there
 
 
-class Notes:
-    """Reads sources and notes those that gave nothing."""
+class Reader:
+    """Reads the sources of a node, and notes those that gave nothing."""
 
-    def __init__(self):
+    def __init__(self, sources: Sources):
+        self.sources = sources
         self.missing = []
 
     def read(self, source: str, function: Callable, otherwise=None):
@@ -47,21 +48,25 @@ class Notes:
             self.add(source, str(error))
             return otherwise
 
+    def parse(self, path: str, parser: Callable, otherwise=None):
+        """What ``parser`` makes of the text of a file, or ``otherwise``."""
+        return self.read(path, lambda: parser(self.sources.text(path)), otherwise)
+
     def add(self, source: str, reason: str) -> None:
         self.missing.append({"source": source, "reason": reason})
 
 
 def gather(sources: Sources, interpreter: Optional[Interpreter], timeout: float) -> dict:
     """The facts of a node, see docs/gpu_facts.md. Never raises; ``timeout``: seconds that all commands together may take."""
-    notes = Notes()
-    program = notes.read("nvidia-smi", lambda: _program(sources))
+    reader = Reader(sources)
+    program = reader.read("nvidia-smi", lambda: _program(sources))
     asked = {command: functools.partial(_run, program, command, timeout) for command in COMMANDS}
     said = side_by_side({**(asked if program else {}), "software": lambda: _software(interpreter)})
-    facts = dict(empty_facts(), missing=notes.missing)
-    _add_gpus(facts, sources, said, notes)
-    _add_connections(facts, sources, said, notes)
-    _add_kernel(facts, sources, notes)
-    _add_software(facts, said["software"], notes)
+    facts = dict(empty_facts(), missing=reader.missing)
+    _add_gpus(facts, said, reader)
+    _add_connections(facts, said, reader)
+    _add_kernel(facts, reader)
+    _add_software(facts, said["software"], reader)
     return facts
 
 
@@ -76,24 +81,19 @@ def _run(program: str, command: str, timeout: float) -> Answer:
     return run_bounded([program, *command.split()[1:]], timeout)
 
 
-def _add_gpus(facts: dict, sources: Sources, said: dict, notes: Notes) -> None:
+def _add_gpus(facts: dict, said: dict, reader: Reader) -> None:
     driver = facts["driver"]
-    module = notes.read(
-        kernel_settings.VERSION_FILE,
-        lambda: kernel_settings.parse_module_version(sources.text(kernel_settings.VERSION_FILE)),
-        {},
-    )
-    driver.update(module)
+    driver.update(reader.parse(kernel_settings.VERSION_FILE, kernel_settings.parse_module_version, {}))
     if QUERY not in said:
         return
-    query = notes.read(QUERY, lambda: nvidia_smi.parse_query(said[QUERY].text), {"gpus": []})
-    capabilities = notes.read(CAPABILITIES, lambda: nvidia_smi.parse_compute_capabilities(said[CAPABILITIES].text), {})
+    query = reader.read(QUERY, lambda: nvidia_smi.parse_query(said[QUERY].text), {"gpus": []})
+    capabilities = reader.read(CAPABILITIES, lambda: nvidia_smi.parse_compute_capabilities(said[CAPABILITIES].text), {})
     facts["gpus"] = query["gpus"]
     driver["version"] = query.get("driver_version") or driver["version"]
     driver["cuda_version"] = query.get("cuda_version")
     for gpu in facts["gpus"]:
         gpu["compute_capability"] = capabilities.get(gpu["index"])
-        gpu["numa_node"] = _numa_node(sources, gpu, said[PATHS])
+        gpu["numa_node"] = _numa_node(reader.sources, gpu, said[PATHS])
 
 
 def _numa_node(sources: Sources, gpu: dict, paths: Answer) -> Optional[int]:
@@ -105,49 +105,46 @@ def _numa_node(sources: Sources, gpu: dict, paths: Answer) -> Optional[int]:
     return node if node is not None else gpu_topology.parse_numa_nodes(paths.out).get(str(gpu["index"]))
 
 
-def _add_connections(facts: dict, sources: Sources, said: dict, notes: Notes) -> None:
+def _add_connections(facts: dict, said: dict, reader: Reader) -> None:
     topology = facts["topology"]
     if PATHS in said:
-        topology["matrix"] = notes.read(PATHS, lambda: gpu_topology.parse_paths(said[PATHS].text), {})
+        topology["matrix"] = reader.read(PATHS, lambda: gpu_topology.parse_paths(said[PATHS].text), {})
         for kind, command in P2P.items():
-            facts["p2p"][kind] = notes.read(
+            facts["p2p"][kind] = reader.read(
                 command, lambda answer=said[command]: gpu_topology.parse_p2p(answer.text), {}
             )
-    if topology["matrix"] or _number_of_gpus(facts, sources) < 2:
+    if topology["matrix"] or _has_no_pair(facts, reader.sources):
         topology.update(gpu_topology.summary(topology["matrix"]))
     addresses = {gpu["index"]: gpu["pci_address"] for gpu in facts["gpus"] if gpu["pci_address"]}
-    facts["acs"]["pairs"], reasons = pci_acs.pairs(sources, addresses)
+    facts["acs"]["pairs"], reasons = pci_acs.pairs(reader.sources, addresses)
     for reason in reasons:
-        notes.add("ACS of the PCI bridges", reason)
+        reader.add("ACS of the PCI bridges", reason)
 
 
-def _number_of_gpus(facts: dict, sources: Sources) -> int:
+def _has_no_pair(facts: dict, sources: Sources) -> bool:
+    """Whether it is known that there are fewer than two GPUs, which then have no paths between them."""
     if facts["gpus"]:
-        return len(facts["gpus"])
+        return len(facts["gpus"]) < 2
     try:
-        return kernel_settings.count_gpus(sources).get("NVIDIA", 0)
+        return kernel_settings.count_gpus(sources).get("NVIDIA", 0) < 2
     except SourceMissing:
-        return 0
+        return False
 
 
-def _add_kernel(facts: dict, sources: Sources, notes: Notes) -> None:
-    settings = kernel_settings
-    line = notes.read(settings.COMMAND_LINE, lambda: sources.text(settings.COMMAND_LINE).strip())
+def _add_kernel(facts: dict, reader: Reader) -> None:
+    settings, sources = kernel_settings, reader.sources
+    line = reader.parse(settings.COMMAND_LINE, str.strip)
     addresses = [gpu["pci_address"] for gpu in facts["gpus"] if gpu["pci_address"]]
     facts["iommu"] = {
-        "mode": notes.read("IOMMU mode", lambda: settings.iommu_mode(sources, addresses, line or "")),
+        "mode": reader.read("IOMMU mode", lambda: settings.iommu_mode(sources, addresses, line or "")),
         "kernel_command_line": line,
     }
     facts["module_options"] = {
-        "nvidia": notes.read(
-            settings.OPTIONS_FILE, lambda: settings.parse_module_options(sources.text(settings.OPTIONS_FILE)), {}
-        ),
-        "nvidia_uvm": notes.read(settings.UVM_FOLDER, lambda: settings.uvm_options(sources), {}),
+        "nvidia": reader.parse(settings.OPTIONS_FILE, settings.parse_module_options, {}),
+        "nvidia_uvm": reader.read(settings.UVM_FOLDER, lambda: settings.uvm_options(sources), {}),
     }
-    facts["dev_shm_mib"] = notes.read(SHARED_MEMORY, lambda: sources.file_system_mib(SHARED_MEMORY))
-    facts["memlock_limit_kib"] = notes.read(
-        settings.LIMITS_FILE, lambda: settings.parse_locked_memory(sources.text(settings.LIMITS_FILE))
-    )
+    facts["dev_shm_mib"] = reader.read(SHARED_MEMORY, lambda: sources.file_system_mib(SHARED_MEMORY))
+    facts["memlock_limit_kib"] = reader.parse(settings.LIMITS_FILE, settings.parse_locked_memory)
 
 
 def _software(interpreter: Optional[Interpreter]) -> dict:
@@ -164,7 +161,7 @@ def _software(interpreter: Optional[Interpreter]) -> dict:
         return {"interpreter": interpreter.executable, "missing": [{"source": "interpreter", "reason": str(error)}]}
 
 
-def _add_software(facts: dict, answer: dict, notes: Notes) -> None:
+def _add_software(facts: dict, answer: dict, reader: Reader) -> None:
     facts["software"].update({name: value for name, value in answer.items() if name in facts["software"]})
     for entry in answer["missing"]:
-        notes.add(entry["source"], entry["reason"])
+        reader.add(entry["source"], entry["reason"])

@@ -115,6 +115,8 @@ def uvm_options(sources: Sources) -> dict:
 
 def count_gpus(sources: Sources) -> dict:
     """Vendor to number of GPUs that the PCI bus shows, without any driver."""
+    if "pci" not in sources.names("/sys/bus"):
+        return {}  # a virtual machine without such a bus
     counts = {}
     for address in sources.names(PCI_DEVICES):
         try:

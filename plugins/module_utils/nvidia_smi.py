@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ElementTree
 from typing import Optional
+from xml.etree import ElementTree
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.node_sources import SourceMissing
 

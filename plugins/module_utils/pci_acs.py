@@ -40,7 +40,8 @@ def bridges_between(one: str, other: str) -> list:
     ``one``, ``other``: the devices' real paths below /sys/devices.
     """
     first, second = one.strip("/").split("/"), other.strip("/").split("/")
-    common = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, second)))
+    shorter = min(len(first), len(second))
+    common = next((index for index in range(shorter) if first[index] != second[index]), shorter)
     return [part for part in first[common:-1] + second[common:-1] if _BRIDGE.match(part)]
 
 
@@ -49,27 +50,31 @@ def pairs(sources: Sources, addresses: dict) -> tuple:
 
     ``addresses``: GPU index to PCI address.
     """
-    paths, reasons = {}, []
+    reasons = []
+    paths = _paths(sources, addresses, reasons)
+    routes = {
+        (one, other): bridges_between(paths[one], paths[other]) if one in paths and other in paths else []
+        for one, other in itertools.combinations(sorted(addresses), 2)
+    }
+    # In a virtual machine the GPUs hang below its root bus, and the bridges that matter are the host's.
+    hidden = [gpus for gpus, route in routes.items() if not route and paths.keys() >= set(gpus)]
+    if hidden:
+        reasons.append(
+            f"no PCI bridge is visible between GPUs {_shown(hidden)}; a virtual machine does not see its host's"
+        )
+    redirecting = _read(sources, {bridge for route in routes.values() for bridge in route}, reasons)
+    return [_pair(gpus, route, redirecting) for gpus, route in routes.items()], reasons
+
+
+def _paths(sources: Sources, addresses: dict, reasons: list) -> dict:
+    """GPU index to the device's real path; adds a reason for each that has none."""
+    paths = {}
     for index, address in sorted(addresses.items()):
         try:
             paths[index] = sources.target(f"{DEVICES}/{address}")
         except SourceMissing as error:
             reasons.append(f"GPU {index} at {address}: {error}")
-    routes = {
-        gpus: bridges_between(paths[gpus[0]], paths[gpus[1]]) for gpus in itertools.combinations(sorted(paths), 2)
-    }
-    found = _read(sources, {bridge for route in routes.values() for bridge in route}, reasons)
-    # In a virtual machine the GPUs hang below its root bus, and the bridges that matter are the host's.
-    hidden = [gpus for gpus, route in routes.items() if not route]
-    if hidden:
-        reasons.append(
-            f"no PCI bridge is visible between GPUs {_shown(hidden)}; a virtual machine does not see its host's"
-        )
-    unplaced = [gpus for gpus in itertools.combinations(sorted(addresses), 2) if gpus not in routes]
-    facts = [_pair(gpus, [], found) for gpus in unplaced] + [
-        _pair(gpus, route, found) for gpus, route in routes.items()
-    ]
-    return sorted(facts, key=lambda pair: pair["gpus"]), reasons
+    return paths
 
 
 def _pair(gpus: tuple, route: list, found: dict) -> dict:
@@ -97,7 +102,7 @@ def _read(sources: Sources, bridges: set, reasons: list) -> dict:
 def _acs_control(config: bytes) -> int:
     """The control register; 0 where there is no such capability. A list that does not end is cut off."""
     offset = FIRST_EXTENDED
-    for _ in range(WHOLE // 8):
+    for _step in range(WHOLE // 8):
         if offset < FIRST_EXTENDED or offset + CONTROL + 2 > len(config):
             return 0
         (header,) = struct.unpack_from("<I", config, offset)

@@ -25,6 +25,7 @@ options:
       - Absolute path of the Python that runs the engine, on the node. Python 3.9 or newer.
       - Without it, C(software) is not asked for.
     type: path
+    required: false
   timeout:
     description:
       - Time limit of C(nvidia-smi), in seconds. Its commands run side by side, so that a driver that hangs costs this once.

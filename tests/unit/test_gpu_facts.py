@@ -120,9 +120,14 @@ def test_an_empty_node(tmp_path):
     """A directory with nothing in it: no source at all."""
     facts = gather(Sources(str(tmp_path)), None, PATIENCE)
     assert len(facts["missing"]) == 9
-    assert facts == dict(
-        empty_facts(), missing=facts["missing"], topology={**empty_facts()["topology"], "interconnect": "none"}
-    )
+    assert facts == dict(empty_facts(), missing=facts["missing"])
+
+
+def test_a_node_without_a_pci_bus_has_no_gpu(tmp_path):
+    (tmp_path / "sys" / "bus").mkdir(parents=True)
+    facts = gather(Sources(str(tmp_path)), None, PATIENCE)
+    assert facts["topology"]["interconnect"] == "none"
+    assert facts["missing"][0]["reason"].endswith("; GPUs on the PCI bus: none")
 
 
 def test_memory_of_the_shared_file_system(tmp_path, monkeypatch):
