@@ -71,7 +71,9 @@ def memory_line(estimated, before):
     old = estimate(check_env(before)[0], terms["gpu_count"], terms["communicators"])
     place, unit = ("host memory", "host_mib") if estimated["host_mib"] else ("GPU memory", "mib")
     bound = "" if terms["exact"] else "at most "
-    return f"{place} of NCCL's connections (estimate): {bound}{old[unit]} MiB -> {bound}{estimated[unit]} MiB for each GPU"
+    return (
+        f"{place} of NCCL's connections (estimate): {bound}{old[unit]} MiB -> {bound}{estimated[unit]} MiB for each GPU"
+    )
 
 
 def compare(estimated, facts):

@@ -19,6 +19,7 @@ author:
   - gpu_node.tuning contributors (@gpu-node)
 extends_documentation_fragment:
   - gpu_node.tuning.interpreter
+  - gpu_node.tuning.interpreter.probe
 options:
   interpreter:
     description:
@@ -275,6 +276,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.gpu_facts import g
 from ansible_collections.gpu_node.tuning.plugins.module_utils.gpu_facts_schema import from_recording
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
     INTERPRETER_OPTIONS,
+    PROBE_OPTIONS,
     interpreter_of,
     number_in,
 )
@@ -292,7 +294,7 @@ def facts_for(params: dict) -> dict:
 def main() -> None:
     module = AnsibleModule(
         argument_spec=dict(
-            INTERPRETER_OPTIONS,
+            {**INTERPRETER_OPTIONS, **PROBE_OPTIONS},
             interpreter={"type": "path"},
             timeout={"type": "float", "default": 15},
             recorded={"type": "dict"},

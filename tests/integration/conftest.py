@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 # pytest imports these files by path (importlib), which leaves their folder out of the module search path.
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "unit")]
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS / name) for name in ("integration", "unit", "checks")]
+
+from common import use_this_collection  # noqa: E402
+
+use_this_collection()
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def test_nodes_of_different_kinds_each_get_their_verdict(fleet):
     fits = fleet.node("fits", **recorded(CUSTOMER))
     other = fleet.node("other", **recorded("h200-x2"))
     risky = fleet.node("risky", **recorded(RISKY))
-    bare = fleet.node("bare", tuning_hardware_check="refuse")  # this machine itself, whatever it has: not eight of these
+    bare = fleet.node("bare", tuning_hardware_check="refuse")  # this machine itself: it is not eight of these
     old = fleet.node("old", **recorded(CUSTOMER, nccl="2.20.5", sglang="0.5.10"))
     play = fleet.play()
     assert play.rc == 2, str(play)
@@ -42,7 +42,14 @@ def test_nodes_of_different_kinds_each_get_their_verdict(fleet):
     assert "NCCL_CUMEM_ENABLE: not set here: SGLang sets it to 0" in play.stdout
 
     for node, words in (
-        (other, ["(2x NVIDIA H200, nvlink)", "gpu_count: requires 8; found 2: NOT MET", "Profiles that fit this node: stock."]),
+        (
+            other,
+            [
+                "(2x NVIDIA H200, nvlink)",
+                "gpu_count: requires 8; found 2: NOT MET",
+                "Profiles that fit this node: stock.",
+            ],
+        ),
         (risky, ["an ACS redirect sends peer traffic to the CPU", "add p2p_across_acs to allow_risk"]),
         (bare, ["gpu: requires RTX PRO 6000; found", "NOT MET"]),
         (old, ["nccl: requires >=2.21; found 2.20.5: NOT MET", "sglang: requires >=0.5.11; found 0.5.10: NOT MET"]),
@@ -95,7 +102,9 @@ def test_verify_asks_for_what_is_declared_whatever_the_hardware(fleet):
     from fleet import PLAYBOOKS
 
     report = node.scratch / "verify.json"
-    verified = fleet.play("-e", "profile=fewer_channels", "-e", f"verify_file={report}", playbook=PLAYBOOKS / "verify.yml")
+    verified = fleet.play(
+        "-e", "profile=fewer_channels", "-e", f"verify_file={report}", playbook=PLAYBOOKS / "verify.yml"
+    )
     assert verified.rc == 0, str(verified)
 
 
