@@ -98,16 +98,36 @@ class Interpreter:
         )
 
     def _refuse_other_python(self) -> None:
-        out, err, code = self._run(
-            ["-S", "-c", "import sys; sys.stdout.write('python %d %d' % sys.version_info[:2])"], ""
-        )
-        words = out.split()
-        if len(words) != 3 or words[0] != "python":
+        version, said, code = self._version(self.service.environment)
+        if version is None:
+            self._refuse_environment(said)
             raise TuningError(
-                f"interpreter {self.executable}: not a Python interpreter (exit status {code}, it said: {(err or out).strip()[:200] or 'nothing'}). "
+                f"interpreter {self.executable}: not a Python interpreter (exit status {code}, it said: {said[:200] or 'nothing'}). "
                 f"Legal: the path of the Python that runs the engine, for instance /usr/bin/python3 or a virtual environment's bin/python."
             )
-        self._refuse_old(int(words[1]), int(words[2]))
+        self._refuse_old(*version)
+
+    def _version(self, environment: dict) -> tuple:
+        """((major, minor), what it said, exit status) of a start with ``environment``; None for the version of what is no Python or does not start."""
+        asked = "import sys; sys.stdout.write('python %d %d' % sys.version_info[:2])"
+        out, err, code = self._run(["-S", "-c", asked], "", environment)
+        words = out.split()
+        version = (int(words[1]), int(words[2])) if len(words) == 3 and words[0] == "python" else None
+        return version, (err or out).strip(), code
+
+    def _refuse_environment(self, said: str) -> None:
+        """Raises TuningError where the interpreter starts well without the service's environment: that is at fault, and not the interpreter."""
+        environment = self.service.environment
+        if not environment or self._version({})[0] is None:
+            return
+        alone = [name for name in sorted(environment) if self._version({name: environment[name]})[0] is None]
+        blamed = ", ".join(f"{name}={environment[name][:100]!r}" for name in alone or sorted(environment))
+        lines = said.splitlines() or ["nothing"]
+        words = next((line for line in lines if "error" in line.lower()), lines[-1])[:200]
+        raise TuningError(
+            f"service_environment: {blamed}: {self.executable} starts without it and not with it; its words: {words}. "
+            f"Legal: an environment that this interpreter starts in. Take it out of {option('service_environment')}, and out of the service."
+        )
 
     def _refuse_old(self, major: int, minor: int) -> None:
         if (major, minor) < OLDEST:
@@ -116,7 +136,7 @@ class Interpreter:
                 f"Name the interpreter that runs the engine in {option('interpreter')}."
             )
 
-    def _run(self, arguments: list, standard_input: str) -> tuple:
+    def _run(self, arguments: list, standard_input: str, environment: Optional[dict] = None) -> tuple:
         """Start the interpreter in a process group of its own, so that a hanging start is ended with all its children."""
         try:
             process = subprocess.Popen(
@@ -125,7 +145,7 @@ class Interpreter:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd="/",
-                env=self._environment(),
+                env=self._environment(self.service.environment if environment is None else environment),
                 start_new_session=True,
                 **self._identity(),
             )
@@ -155,13 +175,24 @@ class Interpreter:
         for stream in (process.stdin, process.stdout, process.stderr):
             stream.close()
 
-    def _environment(self) -> dict:
+    def _environment(self, own: dict) -> dict:
         """What a service manager gives, then the service's own. Nothing of this process's environment: it has old values in it."""
         account = self._account()
+<<<<<<< HEAD
         environment = {"PATH": PATH, "LANG": "C.UTF-8"}
         if self.service.has_account:
             environment.update(HOME=account.pw_dir, USER=account.pw_name, LOGNAME=account.pw_name)
         environment.update(self.service.environment)
+=======
+        environment = {
+            "PATH": PATH,
+            "LANG": "C.UTF-8",
+            "HOME": account.pw_dir,
+            "USER": account.pw_name,
+            "LOGNAME": account.pw_name,
+        }
+        environment.update(own)
+>>>>>>> gaps
         return environment
 
     def _account(self) -> pwd.struct_passwd:

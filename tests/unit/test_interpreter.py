@@ -19,6 +19,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface i
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import drop_bytecode, look
 
 from .interpreters import (
+    PATIENCE,
     REQUIRED,
     as_root,
     asked,
@@ -408,6 +409,36 @@ def test_a_program_that_is_not_python(tmp_path):
     assert "not a Python interpreter (exit status 0, it said: hello)" in refusal(
         script(tmp_path / "hello", "#!/bin/sh\necho hello\n")
     )
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"PYTHONHOME": "/nowhere"}, {"A": "1", "PYTHONHOME": "/nowhere", "Z": "2"}],
+    ids=["alone", "among others"],
+)
+@every_interpreter
+def test_an_environment_that_keeps_the_interpreter_from_starting_is_blamed_itself(python, environment):
+    with pytest.raises(TuningError) as caught:
+        asked(python, environment).resolve()
+    message = str(caught.value)
+    assert message.startswith(f"service_environment: PYTHONHOME='/nowhere': {python.executable} starts without it and")
+    assert "Take it out of service_environment (role variable nccl_env_service_environment)" in message
+    assert "its words: Fatal Python error: " in message
+    assert "not a Python interpreter" not in message
+
+
+def test_variables_that_only_together_keep_it_from_starting_are_all_named(tmp_path):
+    executable = script(
+        tmp_path / "python", f'#!/bin/sh\n[ "$A$B" = 12 ] && exit 1\nexec {interpreters()[-1].executable} "$@"\n'
+    )
+    with pytest.raises(TuningError, match=r"^service_environment: A='1', B='2': "):
+        Interpreter(executable, Service({"A": "1", "B": "2"}, None), PATIENCE).resolve()
+    assert Interpreter(executable, Service({"A": "1"}, None), PATIENCE).resolve()["version"]
+
+
+def test_an_environment_is_not_blamed_for_what_is_no_python():
+    with pytest.raises(TuningError, match=r"^interpreter /bin/false: not a Python interpreter"):
+        Interpreter("/bin/false", Service({"PYTHONHOME": "/nowhere"}, None), PATIENCE).resolve()
 
 
 def test_an_interpreter_that_hangs(tmp_path):

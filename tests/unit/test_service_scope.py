@@ -12,7 +12,7 @@ import subprocess
 import pytest
 from ansible_collections.gpu_node.tuning.plugins.module_utils.managed_block import join
 
-from .interpreters import PATIENCE, every_interpreter, make_venv, with_own_file
+from .interpreters import PATIENCE, asked, every_interpreter, make_venv, with_own_file
 from .rendering import rendered
 
 SHOW = (
@@ -109,6 +109,58 @@ def test_a_hidden_file_that_fails_is_not_swallowed_and_ours_stands(python, tmp_p
     environment, _file, errors = start(python.executable, ours, hidden)
     assert environment == {"NCCL_PROTO": "LL"}
     assert "hidden" in errors
+
+
+PACKAGE = {
+    "__init__.py": (
+        "import os\nFLAG = 'set'\nfrom . import before\nfrom .before import FLAG as again\n"
+        "os.environ['HOOK_RAN'] = f'{__name__} {__package__} {again} {__file__}'\n"
+        "def late():\n    from . import after, before\n    from .after import WORD\n    return WORD, before.FLAG\n"
+        "os.late = late\n"
+    ),
+    "before.py": "from sitecustomize import FLAG\nfrom . import FLAG as same\nassert FLAG == same\n",
+    "after.py": "WORD = 'late'\n",
+}
+
+
+@every_interpreter
+def test_a_hidden_package_with_parts_of_its_own(python, tmp_path):
+    """Its parts find it while it loads, and are found after that; what is imported as sitecustomize stays ours."""
+    ours, package = service(tmp_path / "a", {"NCCL_PROTO": "LL"}), tmp_path / "b" / "sitecustomize"
+    package.mkdir(parents=True)
+    for name, text in PACKAGE.items():
+        (package / name).write_text(text, encoding="utf-8")
+    alone = start(python.executable, package.parent)[0]
+    environment, file, errors = start(python.executable, ours, package.parent)
+    assert environment == {"NCCL_PROTO": "LL", **alone}
+    assert alone == {"HOOK_RAN": f"sitecustomize sitecustomize set {package}/__init__.py"}
+    assert (file, errors) == (f"{ours}/sitecustomize.py", "")
+    late = [python.executable, "-B", "-c", "import os; print(os.late())"]
+    paths = f"{ours}:{package.parent}"
+    answer = subprocess.run(late, check=True, capture_output=True, text=True, env={"PYTHONPATH": paths})
+    assert answer.stdout == "('late', 'set')\n"
+
+
+@every_interpreter
+def test_a_hidden_file_finds_itself_under_its_name_while_it_runs(python, tmp_path):
+    text = "import os, sys\nos.environ['HOOK_SEES'] = sys.modules['sitecustomize'].__file__ + repr(__package__)\n"
+    ours, hidden = service(tmp_path / "a", {"NCCL_PROTO": "LL"}), hook(tmp_path / "b", text)
+    environment, file, _errors = start(python.executable, ours, hidden)
+    assert environment["HOOK_SEES"] == f"{hidden}/sitecustomize.py''"
+    assert file == f"{ours}/sitecustomize.py"
+
+
+@every_interpreter
+def test_a_hidden_package_passes_the_trial(python, tmp_path):
+    package = tmp_path / "b" / "sitecustomize"
+    package.mkdir(parents=True)
+    for name, text in PACKAGE.items():
+        (package / name).write_text(text, encoding="utf-8")
+    (tmp_path / "a").mkdir()
+    block = join(b"", rendered({"NCCL_PROTO": "LL"}, "respect", "service"), b"")
+    interpreter = asked(python, {"PYTHONPATH": f"{tmp_path / 'a'}:{package.parent}"})
+    answer = interpreter.trial(block, str(tmp_path / "a" / "sitecustomize.py"))
+    assert answer == {"env": {"NCCL_PROTO": "LL"}, "error": None}
 
 
 @every_interpreter
