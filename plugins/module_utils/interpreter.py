@@ -178,21 +178,10 @@ class Interpreter:
     def _environment(self, own: dict) -> dict:
         """What a service manager gives, then the service's own. Nothing of this process's environment: it has old values in it."""
         account = self._account()
-<<<<<<< HEAD
         environment = {"PATH": PATH, "LANG": "C.UTF-8"}
         if self.service.has_account:
             environment.update(HOME=account.pw_dir, USER=account.pw_name, LOGNAME=account.pw_name)
-        environment.update(self.service.environment)
-=======
-        environment = {
-            "PATH": PATH,
-            "LANG": "C.UTF-8",
-            "HOME": account.pw_dir,
-            "USER": account.pw_name,
-            "LOGNAME": account.pw_name,
-        }
         environment.update(own)
->>>>>>> gaps
         return environment
 
     def _account(self) -> pwd.struct_passwd:
