@@ -273,7 +273,7 @@ def test_the_user_of_the_unit_is_the_one_who_is_asked(node, monkeypatch):
     assert asked.home == pwd.getpwnam("nobody").pw_dir
     unnamed = inspection._as_the_unit_starts_it(asked, SHOWN)
     assert unnamed.service == Service({"NCCL_PROTO": "Simple"}, "nobody", False)
-    assert "HOME" not in unnamed._environment()
+    assert "HOME" not in unnamed._environment({})
 
 
 @pytest.mark.parametrize(
