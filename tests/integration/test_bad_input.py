@@ -61,14 +61,25 @@ def override(row_id: str, text: str, *says: str) -> Row:
 
 
 PROFILES = (
-    Row("unknown", ("unknown profile 'knwon_good'", "did you mean known_good?", "Known profiles: custom_allreduce, fewer_channels")),
-    Row("unknown-on-a-second-node", ("unknown profile 'knwon_good'", "Known profiles: custom_allreduce, fewer_channels")),
+    Row(
+        "unknown",
+        (
+            "unknown profile 'knwon_good'",
+            "did you mean known_good?",
+            "Known profiles: custom_allreduce, fewer_channels",
+        ),
+    ),
+    Row(
+        "unknown-on-a-second-node", ("unknown profile 'knwon_good'", "Known profiles: custom_allreduce, fewer_channels")
+    ),
 )
 
 PROFILES_OF_THE_INVENTORY = (
     Row("empty", ("tuning_profile_name=''", "Known profiles: custom_allreduce, fewer_channels"), {"profile": ""}),
     Row(
-        "a-path", ("unknown profile '../known_good'", "Known profiles: custom_allreduce, fewer_channels"), {"profile": "../known_good"}
+        "a-path",
+        ("unknown profile '../known_good'", "Known profiles: custom_allreduce, fewer_channels"),
+        {"profile": "../known_good"},
     ),
     Row("other-case", ("unknown profile 'Known_Good'", "did you mean known_good?"), {"profile": "Known_Good"}),
     Row(
