@@ -54,10 +54,12 @@ def activate(state: StateDirectory, wanted: str, lock_timeout: float, probe_time
         _try_in_memory(state, number, after, probe_timeout)
         changed = bool(before) or (state.current() != number and _leaves_directories(state, wanted_states))
         result, notes = None, []
+        links = [remark for now in before for remark in sitecustomize_file.hard_link_remarks(now)]
         if not check:
             result, notes = _bring_back(state, number, manifest, found, wanted_states, probe_timeout)
         elif not changed:
             result, notes = _read_back(manifest, after, probe_timeout)
+        notes = links + notes
         since = time.time() if changed else _last_change(state, number, wanted_states)
         return Activation(number, changed, before, after, result, notes + state.warnings, _readers(state), since)
 
@@ -200,7 +202,7 @@ def _behind_links(before: list, after: list) -> list:
 
 
 def _that_differ(found: list, wanted_states: list) -> tuple:
-    pairs = [(now, then) for now, then in zip(found, wanted_states) if now != then]
+    pairs = [(now, then) for now, then in zip(found, wanted_states) if not now.same_as(then)]
     return [now for now, _then in pairs], [then for _now, then in pairs]
 
 

@@ -8,6 +8,7 @@ Every file is 0600 and every directory 0700. Schema of the manifest: docs/what_i
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import json
@@ -95,9 +96,15 @@ def recorded_state(directory: str, number: int, record: dict, side: str) -> File
             raise TuningError(
                 f"{place}: its bytes are not those that were recorded. Put generation {number} back from a backup, or choose another one."
             )
-    mode = None if described["mode"] is None else int(described["mode"], 8)
     return FileState(
-        record["path"], described["target"], described["link"], content, mode, described["uid"], described["gid"]
+        record["path"],
+        described["target"],
+        described["link"],
+        content,
+        None if described["mode"] is None else int(described["mode"], 8),
+        described["uid"],
+        described["gid"],
+        _decoded(described.get("attributes")),
     )
 
 
@@ -106,7 +113,7 @@ def sha256(content: bytes) -> str:
 
 
 def describe(state: FileState) -> dict:
-    """What a manifest says of a file: kind, link text, target, mode (octal text), uid, gid, sha256 (hex)."""
+    """What a manifest says of a file: kind, link text, target, mode (octal text), uid, gid, sha256 (hex), attributes (name to base64)."""
     return {
         "kind": "file" if state.exists else "absent",
         "link": state.link,
@@ -115,7 +122,25 @@ def describe(state: FileState) -> dict:
         "uid": state.uid,
         "gid": state.gid,
         "sha256": sha256(state.content) if state.exists else None,
+        "attributes": _encoded(state.attributes),
     }
+
+
+def shows(described: dict, state: FileState) -> bool:
+    """True where a manifest describes the file as ``state`` has it, see FileState.same_as."""
+    return all(described[key] == value for key, value in describe(state).items() if key != "attributes")
+
+
+def _encoded(attributes: Optional[dict]) -> Optional[dict]:
+    if attributes is None:
+        return None
+    return {name: base64.b64encode(value).decode("ascii") for name, value in attributes.items()}
+
+
+def _decoded(attributes: Optional[dict]) -> Optional[dict]:
+    if attributes is None:
+        return None
+    return {name: base64.b64decode(value) for name, value in attributes.items()}
 
 
 def checksum(manifest: dict) -> str:

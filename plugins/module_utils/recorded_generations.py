@@ -15,10 +15,10 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import Tuni
 from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record import (
     ADOPTED,
     APPLIED,
-    describe,
     manifest_path,
     read_manifest,
     recorded_state,
+    shows,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.machine_identity import machine_id, shortened
 from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
@@ -134,13 +134,13 @@ class RecordedGenerations:
                 return False
             record = self._current_record(state.path)
             if record is not None:
-                return record["after"] == describe(state)
+                return shows(record["after"], state)
             record = self.first_seen(
                 state.path
             )  # after a return to a generation that is older than the file's first one
         except TuningError:
             return False
-        return record is not None and record["before"] == describe(state)
+        return record is not None and shows(record["before"], state)
 
     def damage(self) -> list:
         """What is wrong with the generation that ``current`` names, one sentence each; [] when all is well."""

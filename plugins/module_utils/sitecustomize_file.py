@@ -19,6 +19,8 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import 
 
 LARGEST = 1024 * 1024  # bytes; the distribution's file has 155
 TEMPORARY = ".gpu_node.tuning."
+NO_ATTRIBUTES = (errno.ENOTSUP, errno.ENOSYS)
+OF_THE_KERNEL = ("security.ima", "security.evm")  # they speak of the bytes, and the kernel makes them anew
 COMPILED = re.compile(r"sitecustomize\..*\.pyc")
 
 
@@ -30,6 +32,7 @@ class FileState(NamedTuple):
     """A file as it was found. ``target`` is ``path`` with every symlink followed; ``link`` the text of the last component's symlink, if it is one.
 
     ``content`` (bytes), ``mode``, ``uid`` and ``gid`` are None where the file is absent. Absent with a ``link``: the link dangles.
+    ``attributes``: the extended ones, name to bytes; None where the file is absent, or where a record does not say.
     """
 
     path: str
@@ -39,10 +42,15 @@ class FileState(NamedTuple):
     mode: Optional[int]
     uid: Optional[int]
     gid: Optional[int]
+    attributes: Optional[dict] = None
 
     @property
     def exists(self) -> bool:
         return self.content is not None
+
+    def same_as(self, other: FileState) -> bool:
+        """All but the extended attributes, which the system changes by itself (a new label), is as in ``other``."""
+        return self._replace(attributes=None) == other._replace(attributes=None)
 
 
 def path_of_scope(scope: str, service_dir: Optional[str], resolution: dict) -> str:
@@ -106,8 +114,31 @@ def look(path: str) -> FileState:
     except OSError as error:
         raise TuningError(f"{path}: cannot be read: {error.strerror}. Become root, or repair its mode.") from error
     return FileState(
-        path, os.path.realpath(path), link, content, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid
+        path,
+        os.path.realpath(path),
+        link,
+        content,
+        stat.S_IMODE(found.st_mode),
+        found.st_uid,
+        found.st_gid,
+        _attributes(path),
     )
+
+
+def hard_link_remarks(state: FileState) -> list:
+    """What must be told before the file is replaced: a rename cuts it loose from its other names."""
+    if not state.exists:
+        return []
+    try:
+        others = os.stat(state.target).st_nlink - 1
+    except OSError:
+        return []  # it has gone since it was looked at
+    if not others:
+        return []
+    why = "They keep the old bytes, for the file is replaced and not overwritten"
+    return [
+        f"{state.target}: has {others} more name(s), hard links. {why}. Find them with: find / -xdev -samefile {state.target}"
+    ]
 
 
 def look_at_any(path: str) -> FileState:
@@ -165,7 +196,7 @@ def restore(state: FileState) -> list:
     Returns the directories that had to be made, outermost first. Raises TuningError. What already is as wanted is not touched.
     """
     now = look_at_any(state.path)
-    if now == state:
+    if now.same_as(state):
         return []
     made = []
     if state.link is not None and now.link != state.link:
@@ -338,20 +369,33 @@ def _copy_metadata(state: FileState, descriptor: int, mode: int) -> None:
     if (own.st_uid, own.st_gid) != (state.uid, state.gid):
         os.fchown(descriptor, state.uid, state.gid)
     os.fchmod(descriptor, state.mode)
-    for name in _extended_attributes(state.target):
-        os.setxattr(descriptor, name, os.getxattr(state.target, name))
+    # What others added to the file that stands there stays. Those behind a link that a plain file replaces are another file's.
+    standing = {} if os.path.islink(state.target) else _attributes(state.target)
+    for name, value in {**standing, **(state.attributes or {})}.items():
+        _set_attribute(descriptor, name, value)
 
 
-def _extended_attributes(path: str) -> list:
-    """Names, the SELinux label and the access control list among them; none for a new file, or where the file system has none."""
-    if os.path.islink(path):
-        return []  # a plain file takes the place of the link: those behind it are another file's
+def _set_attribute(descriptor: int, name: str, value: bytes) -> None:
     try:
-        return os.listxattr(path)
+        if name not in os.listxattr(descriptor) or os.getxattr(descriptor, name) != value:
+            os.setxattr(descriptor, name, value)
     except OSError as error:
-        if error.errno in (errno.ENOTSUP, errno.ENOSYS, errno.ENOENT):  # ENOENT: a removed file is being put back
-            return []
-        raise
+        if error.errno not in NO_ATTRIBUTES:  # it came from a file system that has them to one that has not
+            raise
+
+
+def _attributes(path: str) -> dict:
+    """Name to bytes, the SELinux label and the access control list among them; {} where the file system has none."""
+    found = {}
+    try:
+        for name in os.listxattr(path):
+            if name not in OF_THE_KERNEL:
+                with contextlib.suppress(PermissionError):  # not for this user to read, nor to set
+                    found[name] = os.getxattr(path, name)
+    except OSError as error:
+        if error.errno not in (*NO_ATTRIBUTES, errno.ENOENT):  # ENOENT: a removed file is being put back
+            raise TuningError(f"{path}: its extended attributes cannot be read: {error.strerror}.") from error
+    return found
 
 
 def _advice(number: Optional[int]) -> str:

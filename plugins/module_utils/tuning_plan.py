@@ -80,6 +80,8 @@ def make_plan(wish: Wish, interpreter: Interpreter, state: StateDirectory) -> Pl
         raise TuningError(
             f"{path}: would have {len(content)} bytes with the managed block; legal: at most {sitecustomize_file.LARGEST}. Look what fills it."
         )
+    if plan.changes:
+        notes += sitecustomize_file.hard_link_remarks(found)
     if plan.changes and wish.body is not None:
         _try_candidate(wish, interpreter, content, path)
     return plan

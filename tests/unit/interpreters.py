@@ -9,6 +9,7 @@ an ordinary one, so that alone is no failure; GPU_NODE_TUNING_PYTHONS="3.9 3.13"
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import hashlib
@@ -64,18 +65,50 @@ def _discover() -> tuple:
     for candidate in dict.fromkeys(candidates):
         if not candidate or not os.path.exists(candidate):
             continue
-        answer = subprocess.run(
-            [candidate, "-I", "-S", "-c", ASK], check=False, capture_output=True, text=True, timeout=PATIENCE
-        )
-        if answer.returncode:
+        python = _described_by_itself(candidate)
+        if python is None:
             passed_over.append(candidate)
-            continue
-        executable, version, library, _purelib = json.loads(answer.stdout)
-        if tuple(version[:2]) >= SUPPORTED[0]:
-            found[executable] = Python(
-                executable, tuple(version), library, os.path.lexists(os.path.join(library, "sitecustomize.py"))
-            )
+        elif python.version[:2] >= SUPPORTED[0]:
+            found[python.executable] = python
+    if found and all(python.has_system_file for python in found.values()):
+        newest = max(found.values(), key=lambda python: python.version)
+        directory = tempfile.mkdtemp(prefix="gpu_node_tuning_python_")
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+        with contextlib.suppress(AssertionError, OSError):  # one that cannot be moved: a test of its own says so
+            made = without_system_file(newest, pathlib.Path(directory))
+            found[made.executable] = made
     return sorted(found.values(), key=lambda python: (python.version, python.executable)), passed_over
+
+
+def _described_by_itself(candidate: str) -> Python | None:
+    """None for what does not start."""
+    answer = subprocess.run(
+        [candidate, "-I", "-S", "-c", ASK], check=False, capture_output=True, text=True, timeout=PATIENCE
+    )
+    if answer.returncode:
+        return None
+    executable, version, library, _purelib = json.loads(answer.stdout)
+    return Python(executable, tuple(version), library, os.path.lexists(os.path.join(library, "sitecustomize.py")))
+
+
+def without_system_file(python: Python, directory: pathlib.Path) -> Python:
+    """The same interpreter below ``directory``, without the distribution's sitecustomize.py.
+
+    A program finds its library from where it lies itself: this one is a copy beside a library of links that lacks that file.
+    """
+    library = directory / "lib" / f"python{python.version[0]}.{python.version[1]}"
+    (directory / "bin").mkdir(parents=True)
+    program = directory / "bin" / os.path.basename(python.executable)
+    shutil.copy2(python.executable, program)
+    for here, there in ((library, python.library), (library / "__pycache__", f"{python.library}/__pycache__")):
+        here.mkdir(parents=True)
+        for name in os.listdir(there) if os.path.isdir(there) else []:
+            if name != "__pycache__" and not name.startswith("sitecustomize."):
+                (here / name).symlink_to(os.path.join(there, name))
+    made = _described_by_itself(str(program))
+    assert made is not None, f"{program} does not start"
+    assert made.library == str(library), f"{program} runs with the library {made.library}"
+    return made
 
 
 def interpreters() -> list:

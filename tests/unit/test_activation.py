@@ -743,6 +743,53 @@ def test_a_state_directory_that_was_deleted(tuned):
     assert tuned.rollback().number == 1
 
 
+# --- what a file has beside its bytes
+
+
+@pytest.mark.parametrize("what", ["deleted", "replaced"])
+def test_extended_attributes_come_back(node, what):
+    node.put(HOOK)
+    try:
+        os.setxattr(node.path(), "user.gpu_node", b"\xff kept")
+    except OSError as error:
+        pytest.skip(f"the file system of {node.path()} has no user attributes: {error.strerror}")
+    node.tune()
+    node.path().unlink()
+    if what == "replaced":
+        node.put(b"x = 1\n")
+    node.rollback("0")
+    assert os.getxattr(node.path(), "user.gpu_node") == b"\xff kept"
+    assert node.rollback("0").changed is False
+
+
+def test_records_without_extended_attributes_are_read(tuned):
+    for number in tuned.state.numbers():
+        manifest = json.loads(tuned.manifest(number).read_text(encoding="utf-8"))
+        for record in manifest["files"]:
+            for side in ("before", "after"):
+                del record[side]["attributes"]
+        rewrite(tuned, number, files=manifest["files"])
+    assert tuned.tune(OTHER_ENV).changed is False
+    assert tuned.state.numbers() == [0, 1, 2]
+    tuned.rollback("0")
+    assert tuned.bytes() == HOOK
+
+
+def test_the_other_names_of_a_file_are_told_before_it_is_cut_loose(node):
+    node.put(HOOK)
+    os.link(node.path(), node.root / "other name")
+    for check in (True, False):
+        (remark,) = node.tune(check=check).remarks
+        assert remark.startswith(f"{node.path()}: has 1 more name(s), hard links. They keep the old bytes")
+    assert (node.root / "other name").read_bytes() == HOOK
+    assert node.tune().remarks == []
+    os.link(node.path(), node.root / "one more")
+    assert node.tune().remarks == []  # nothing changes, so nothing is cut
+    for check in (True, False):
+        (remark,) = node.rollback("0", check).remarks
+        assert remark.startswith(f"{node.path()}: has 1 more name(s)")
+
+
 # --- the state directory of another machine
 
 OTHER_MACHINE = "1234567890abcdef" * 2

@@ -31,6 +31,7 @@ from .interpreters import (
     reachable_by_others,
     with_own_file,
     with_system_file,
+    without_system_file,
 )
 
 BLOCK = "import os\nos.environ.setdefault('NCCL_PROTO', 'LL')\n"
@@ -73,6 +74,18 @@ def test_our_quick_virtual_environment_is_like_one_of_the_venv_module(python, tm
         )
     assert seen[0] == seen[1]
     assert seen[0]["prefix"] == "VENV"
+
+
+@with_system_file
+def test_an_interpreter_with_a_file_of_its_own_can_be_made_of_one_of_the_distribution(python, tmp_path):
+    """Else the tests of one would be skipped on a machine that has none but the distribution's."""
+    made = without_system_file(python, tmp_path / "made")
+    assert (made.version, made.has_system_file) == (python.version, False)
+    venv = make_venv(made, tmp_path / "venv")
+    assert venv.asked().resolve()["origin"] is None
+    venv.file.write_text(BLOCK, encoding="utf-8")
+    assert venv.asked().resolve()["origin"] == str(venv.file)
+    assert venv.asked().read_back(PROTO)["env"] == {"NCCL_PROTO": "LL"}
 
 
 # --- resolve

@@ -23,6 +23,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file
     look,
     remove,
     remove_directories,
+    restore,
     settle,
     sweep,
     write,
@@ -61,14 +62,14 @@ def debian(tmp_path):
 def test_look_at_a_file(file):
     file.chmod(0o640)
     state = look(str(file))
-    assert state == (str(file), str(file), None, b"old\n", 0o640, os.getuid(), os.getgid())
+    assert state == (str(file), str(file), None, b"old\n", 0o640, os.getuid(), os.getgid(), {})
     assert state.exists
 
 
 def test_look_at_nothing(tmp_path):
     state = look(str(tmp_path / "no" / "sitecustomize.py"))
     assert not state.exists
-    assert state[2:] == (None,) * 5
+    assert state[2:] == (None,) * 6
 
 
 def test_look_through_a_link(debian):
@@ -241,13 +242,82 @@ def test_write_keeps_the_owner(file):
     assert (file.stat().st_uid, file.stat().st_gid) == (12345, 54321)
 
 
-def test_write_keeps_extended_attributes(file):
+@pytest.fixture
+def attributed(file):
     try:
-        os.setxattr(file, "user.gpu_node", b"kept")
+        os.setxattr(file, "user.gpu_node", b"kept\0")
     except OSError as error:
         pytest.skip(f"the file system of {file} has no user attributes: {error.strerror}")
-    write(look(str(file)), b"new\n")
-    assert os.getxattr(file, "user.gpu_node") == b"kept"
+    return file
+
+
+def test_write_keeps_extended_attributes(attributed):
+    write(look(str(attributed)), b"new\n")
+    assert os.getxattr(attributed, "user.gpu_node") == b"kept\0"
+
+
+@pytest.mark.parametrize("what", ["deleted", "replaced"])
+def test_extended_attributes_come_back_with_the_file(attributed, what):
+    state = look(str(attributed))
+    attributed.unlink()
+    if what == "replaced":
+        attributed.write_bytes(b"another\n")
+        os.setxattr(attributed, "user.other", b"x")
+    restore(state)
+    assert look(str(attributed)).same_as(state)
+    added = {"user.other": b"x"} if what == "replaced" else {}
+    assert look(str(attributed)).attributes == {**state.attributes, **added}  # what others added is theirs
+
+
+def test_those_of_a_record_that_does_not_say_are_those_that_stand_there(attributed):
+    state = look(str(attributed))._replace(attributes=None)
+    attributed.write_bytes(b"another\n")
+    restore(state)
+    assert os.getxattr(attributed, "user.gpu_node") == b"kept\0"
+    assert look(str(attributed)).same_as(state)
+
+
+def test_other_attributes_alone_are_no_difference(attributed):
+    state = look(str(attributed))
+    os.setxattr(attributed, "user.gpu_node", b"changed by the system")
+    restore(state)
+    assert os.getxattr(attributed, "user.gpu_node") == b"changed by the system"
+
+
+def test_attributes_that_this_user_may_not_read_are_left_out(attributed, monkeypatch):
+    real = os.getxattr
+
+    def refused(path, name):
+        if name == "security.secret":
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+        return real(path, name)
+
+    names = ["security.secret", "security.ima", "user.gpu_node"]
+    monkeypatch.setattr(sitecustomize_file.os, "listxattr", lambda path: names)
+    monkeypatch.setattr(sitecustomize_file.os, "getxattr", refused)
+    assert look(str(attributed)).attributes == {"user.gpu_node": b"kept\0"}
+
+
+def test_attributes_of_another_file_system_do_not_stop_a_return(file, monkeypatch):
+    state = look(str(file))._replace(attributes={"user.gpu_node": b"x"})
+    file.unlink()
+    monkeypatch.setattr(sitecustomize_file.os, "setxattr", failing(errno.ENOTSUP))
+    restore(state)
+    assert file.read_bytes() == b"old\n"
+
+
+def test_other_names_of_the_file_are_told(file, tmp_path):
+    assert sitecustomize_file.hard_link_remarks(look(str(file))) == []
+    os.link(file, tmp_path / "other name")
+    state = look(str(file))
+    (remark,) = sitecustomize_file.hard_link_remarks(state)
+    assert remark.startswith(f"{file}: has 1 more name(s), hard links. They keep the old bytes")
+    assert remark.endswith(f"find / -xdev -samefile {file}")
+    write(state, b"new\n")
+    assert (tmp_path / "other name").read_bytes() == b"old\n"
+    assert sitecustomize_file.hard_link_remarks(look(str(file))) == []
+    file.unlink()
+    assert sitecustomize_file.hard_link_remarks(state) == []
 
 
 def test_write_without_extended_attributes_on_the_file_system(file, monkeypatch):

@@ -92,6 +92,7 @@ def test_generation_0_is_the_node_as_it_was_found_absence_included(used):
         "uid": None,
         "gid": None,
         "sha256": None,
+        "attributes": None,
     }
     assert os.listdir(os.path.join(used.path, "generations", "0000", "before")) == []
 
@@ -109,6 +110,7 @@ def test_a_generation_keeps_bytes_link_mode_and_owner(used):
         "uid": 0,
         "gid": 0,
         "sha256": sha256(b"hook\n"),
+        "attributes": None,
     }
     kept = pathlib.Path(used.path, "generations", "0001", "after", "x", "s.py")
     assert kept.read_bytes() == b"hook\n"
