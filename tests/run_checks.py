@@ -56,6 +56,9 @@ CONTAINERS = (
 )
 
 
+RUNNING: set[int] = set()  # process groups of the checks that are under way
+
+
 @dataclasses.dataclass
 class Check:
     name: str
@@ -171,6 +174,17 @@ def table() -> list[Check]:
                 alone=True,
             )
         )
+    checks.append(
+        Check(
+            "nothing-left",
+            script("nothing_left"),
+            "systems",
+            figure=r"(\d+ left)",
+            programs=CONTAINERS,
+            root=True,
+            alone=True,
+        )
+    )
     return checks
 
 
@@ -227,6 +241,7 @@ def log_to(name: str, command: list[str], timeout: int) -> int:
                 stderr=log,
                 start_new_session=True,
             )
+            RUNNING.add(process.pid)
         except OSError as error:
             log.write(f"{error}\n")
             return 127
@@ -245,6 +260,18 @@ def log_to(name: str, command: list[str], timeout: int) -> int:
             except PermissionError:  # it runs as root through sudo
                 subprocess.run([*(as_root() or []), "kill", "-KILL", "--", f"-{process.pid}"], check=False)
             process.wait()
+            RUNNING.discard(process.pid)
+
+
+def stop(number: int, _frame: object) -> None:
+    """A run that is stopped takes along what it has started, which lives in process groups of its own."""
+    for group in list(RUNNING):
+        try:
+            os.killpg(group, signal.SIGTERM)
+        except OSError:
+            pass  # it has ended, or is root's through sudo
+    print(f"\nstopped by signal {number}", flush=True)
+    os._exit(128 + number)
 
 
 def figure_of(check: Check, log: str) -> str:
@@ -375,6 +402,8 @@ def main() -> int:
     if not checks:
         parser.error("nothing to run")
 
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, stop)
     LOGS.mkdir(parents=True, exist_ok=True)
     (CACHE / "tmp").mkdir(exist_ok=True)
     report = Report()
