@@ -72,7 +72,8 @@ requirements: $(VENV)/.demo-stamp ## resolve requirements/*.in anew into the pin
 	done
 
 clean: ## remove everything that these targets created
-	rm -rf .venv .cache .sandbox .ansible
+	@# An interrupted build of an image may have left /proc and /sys mounted below .cache.
+	rm --one-file-system -rf .venv .cache .sandbox .ansible
 
 $(CACHE)/tmp:
 	@mkdir -p $@
