@@ -10,6 +10,7 @@ from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import foreign_code, managed_block
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter
+from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
 
 EFFECTIVE, OVERRIDDEN, SHADOWED, ABSENT = "effective", "overridden", "shadowed", "absent"
 ENVIRONMENT = "environment"
@@ -106,7 +107,7 @@ def remarks(result: ReadBack) -> list:
     """What is not a fault but must be said."""
     return [
         f"{variable.name}: the environment of the service presets {variable.interpreter!r}, which wins over the declared {variable.declared!r} "
-        f"(precedence: respect). Take it out of the service's environment, or set nccl_env_precedence: force."
+        f"(precedence: respect). Take it out of the service's environment, or set {option('precedence', 'force')}."
         for variable in result.variables
         if variable.declared is not None and variable.state == OVERRIDDEN and variable.origin == ENVIRONMENT
     ]
