@@ -114,7 +114,8 @@ def gpus_of(ended: Ended) -> tuple:
     """``(verdict, gpus, problems)`` of the process that lists the GPUs; verdict ``ok`` where there are pairs to try."""
     report = reports(ended.output).get("list")
     if report is None:
-        return "failed", [], [f"The GPUs could not be listed: {_how_it_ended(ended)}. No pair was tried."]
+        why = "; ".join([_how_it_ended(ended), *_not_ended(ended)])
+        return "failed", [], [f"The GPUs could not be listed: {why}. No pair was tried."]
     if report["status"] != OK:
         return "not_possible", [], [f"No pair could be tried: {report['detail']}."]
     gpus = _plain_gpus(report.get("gpus"))
@@ -163,10 +164,7 @@ def outcome(pair: tuple, ended: Ended, if_stopped: str = HUNG) -> dict:
     if stages["open"] != OK:
         stages["copy"] = stages["open"]
         stages["store"] = REFUSED if stages["open"] == REFUSED else NOT_TRIED
-    details += [
-        f"process {process.pid} (state {process.state}) could not be ended within {GRACE} s"
-        for process in ended.remaining
-    ]
+    details += _not_ended(ended)
     return _entry(pair, stages["copy"], stages["store"] or NOT_TRIED, "; ".join(details), ended.seconds)
 
 
@@ -221,6 +219,13 @@ def _entry(pair: tuple, copy: str, store: str, detail: str, seconds: float) -> d
         "detail": detail,
         "seconds": round(seconds, 3),
     }
+
+
+def _not_ended(ended: Ended) -> list:
+    return [
+        f"process {process.pid} (state {process.state}) could not be ended within {GRACE} s"
+        for process in ended.remaining
+    ]
 
 
 def _pids(ended: Ended) -> list:

@@ -70,6 +70,10 @@ verdict:
   returned: always
   type: str
   sample: ok
+msg:
+  description: Why nothing was probed.
+  returned: in check mode
+  type: str
 problems:
   description: One sentence for each thing that is not as it should be, with its pair.
   returned: always
@@ -126,6 +130,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import Tuni
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import number_in
 from ansible_collections.gpu_node.tuning.plugins.module_utils.p2p_probe import Limits, probe
 
+IN_CHECK_MODE = "p2p_probe moved no data in check mode, because that loads the GPUs. Whether data arrives is not known."
 NOT_RUN = {"verdict": "not_run", "gpus": [], "pairs": [], "problems": [], "left_running": []}
 
 
@@ -141,12 +146,8 @@ def main() -> None:
     try:
         interpreter, limits = _asked(module.params)
         if module.check_mode:
-            module.exit_json(
-                changed=False,
-                skipped=True,
-                msg="Check mode: no data was moved, because that loads the GPUs.",
-                **NOT_RUN,
-            )
+            module.warn(IN_CHECK_MODE)
+            module.exit_json(changed=False, msg=IN_CHECK_MODE, **NOT_RUN)
         result = probe(interpreter, limits)
     except TuningError as error:
         module.fail_json(msg=str(error))
