@@ -25,16 +25,19 @@ class ActionModule(ActionBase):
                 "tuning_profiles": {"type": "dict", "default": {}},
                 "overrides": {"type": "dict", "default": {}},
                 "facts": {"type": "dict"},
+                "probe": {"type": "dict"},
                 "hardware_check": {"type": "str", "choices": list(CHECKS), "default": OFF},
                 "allow_dead_end": {"type": "bool", "default": False},
                 "allow_risk": {"type": "list", "elements": "str", "default": []},
                 "communicators": {"type": "int", "default": 1},
             }
         )
-        facts = arguments.pop("facts")
+        facts, probe = arguments.pop("facts"), arguments.pop("probe")
         policy = Policy(**{name: arguments.pop(name) for name in Policy._fields})
         if facts is None and policy.hardware_check != OFF:
             return {"failed": True, "msg": f"facts: missing. Legal: the result of gpu_facts, or hardware_check: {OFF}."}
+        if probe is not None:
+            facts = {**(facts or {}), "p2p_probe": probe}
         try:
             profile, warnings = resolve_named(**arguments)
             fitting = partial(names_that_fit, facts, arguments["shipped"], arguments["tuning_profiles"])

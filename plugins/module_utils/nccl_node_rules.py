@@ -56,6 +56,16 @@ def _p2p_across_acs(case):
         yield Hit("NCCL_P2P_LEVEL", f"between {in_words(redirected)} an ACS redirect sends peer traffic to the CPU")
 
 
+def _p2p_probe_failed(case):
+    """Only where NCCL would use P2P, and where somebody asked for the probe."""
+    if not case.node.has_probe() or case.env.get("NCCL_P2P_DISABLE") == "1" or not case.env:
+        return
+    problems = case.node.probe_problems()
+    if problems:
+        variable = "NCCL_P2P_LEVEL" if "NCCL_P2P_LEVEL" in case.env else "NCCL_P2P_DISABLE"
+        yield Hit(variable, f"data does not get from GPU to GPU: {' '.join(problems)}".rstrip("."))
+
+
 def _p2p_behind_iommu(case):
     pairs = _far_pairs(case)
     if pairs and case.node.iommu_mode() == "translated":
@@ -148,6 +158,16 @@ RULES = (
         way_on=P2P_WAY_ON.format(cure="switch the redirect off (firmware, or the kernel's pci=disable_acs_redir=)"),
         variables=("NCCL_P2P_LEVEL",),
         find=_p2p_across_acs,
+    ),
+    Rule(
+        name="p2p_probe_failed",
+        severity=RISK,
+        looks_for="data gets from GPU to GPU",
+        why="NCCL would use the same path, and hang or give wrong sums.",
+        source="the probe itself (docs/p2p_probe.md)",
+        way_on="Legal here: NCCL_P2P_DISABLE=1. Write that, for instance with profile known_good_no_p2p.",
+        variables=("NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE"),
+        find=_p2p_probe_failed,
     ),
     Rule(
         name="p2p_behind_iommu",

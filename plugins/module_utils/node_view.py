@@ -56,6 +56,17 @@ class NodeView:
     def dev_shm_mib(self):
         return self._number_of(self._find("dev_shm_mib"), "how large /dev/shm is", ("shm",))
 
+    def probe_problems(self):
+        """What a probe that moved data found wrong; raises NotKnown where none was run, or none could be."""
+        found = self._ask("what a probe that moves data finds", (), "p2p_probe")
+        if _get(found, "verdict") in ("ok", "failed"):
+            return _list(_get(found, "problems"))
+        raise self._not_known("what a probe that moves data finds", ())
+
+    def has_probe(self):
+        """Whether a probe was asked for at all."""
+        return self._find("p2p_probe") is not None
+
     def fullest_gpu(self):
         """(index, free MiB) of the GPU with the least free memory; one that does not tell makes all unknown."""
         question = "how much memory is free on each GPU"

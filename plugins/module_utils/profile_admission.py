@@ -51,10 +51,10 @@ def admit(profile: dict, facts, policy: Policy, fitting=list) -> Admission:
     """Raises NotForThisNode where the profile must not be applied, with every reason.
 
     ``profile``: resolved; ``facts``: the dictionary gpu_node, needed unless the check is off; ``fitting``: gives the names of the profiles
-    that fit the node, asked only for a refusal.
+    that fit the node, asked only for a refusal. A result of p2p_probe may be among the facts, and counts with any check.
     """
-    facts = None if policy.hardware_check == OFF else facts
-    hardware, against, open_questions = _match(profile, facts, policy)
+    looked = policy.hardware_check != OFF
+    hardware, against, open_questions = _match(profile, facts if looked else None, policy)
     findings = check_on_node(profile["env"], facts, profile, policy.allow_risk)
     refusals = [_dead_end(profile)] if profile["status"] == "dead_end" and not policy.allow_dead_end else []
     if against and policy.hardware_check == REFUSE:
@@ -62,10 +62,10 @@ def admit(profile: dict, facts, policy: Policy, fitting=list) -> Admission:
     refusals += [f"profile {profile['name']}: {finding}" for finding in blocking(findings)]
     if refusals:
         raise NotForThisNode("\n".join(refusals))
-    memory = _memory(profile, facts, policy.communicators)
+    memory = _memory(profile, facts if looked else None, policy.communicators)
     warnings = ["\n".join(against)] if against else []
     # What could not be checked because nobody looked is no news.
-    severities = (WARNING,) if facts is None else (WARNING, UNCHECKED)
+    severities = (WARNING, UNCHECKED) if looked else (WARNING,)
     warnings += open_questions + _texts(profile, findings, severities) + _too_large(profile, memory)
     return Admission(hardware, memory, _texts(profile, findings, (NOTE,)), warnings)
 

@@ -43,6 +43,9 @@ options:
       - What M(gpu_node.tuning.gpu_facts) says of the node, the dictionary C(gpu_node).
       - Needed unless O(hardware_check=off).
     type: dict
+  probe:
+    description: Result of M(gpu_node.tuning.p2p_probe) on the node, where it was run.
+    type: dict
   hardware_check:
     description:
       - With V(refuse), a profile that is not for the node's hardware or software is refused, with every requirement and what was found.
@@ -205,6 +208,7 @@ def main() -> None:
             "tuning_profiles": {"type": "dict", "default": {}},
             "overrides": {"type": "dict", "default": {}},
             "facts": {"type": "dict"},
+            "probe": {"type": "dict"},
             "hardware_check": {"type": "str", "choices": ["refuse", "warn", "off"], "default": "off"},
             "allow_dead_end": {"type": "bool", "default": False},
             "allow_risk": {"type": "list", "elements": "str", "default": []},

@@ -48,6 +48,11 @@ def profile(allreduce="nccl", env=None, args=None):
     return {"allreduce": allreduce, "sglang": {"env": env or {}, "args": args or {}}}
 
 
+def probed(verdict, *problems):
+    """The same with the result of a probe that moved data."""
+    return {**node(), "p2p_probe": {"verdict": verdict, "problems": list(problems)}}
+
+
 NVLINK = {"interconnect": "nvlink", "path": "NV18"}
 SEGMENTS = {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:512, expandable_segments:True"}
 OFI = {"NCCL_TUNER_PLUGIN": "/opt/amazon/ofi-nccl/lib/libnccl-ofi-tuner.so"}
@@ -74,6 +79,28 @@ EXAMPLES = {
             ({"NCCL_PROTO": "LL128"}, node(**NVLINK), None),
             ({"NCCL_PROTO": "LL128"}, node("none", gpus=1), None),
             ({}, node(), None),
+        ],
+    ),
+    "p2p_probe_failed": (
+        [
+            (
+                {"NCCL_P2P_LEVEL": "SYS"},
+                probed("failed", "GPU 0 -> GPU 1: store: hung."),
+                None,
+                "GPU 0 -> GPU 1: store: hung",
+            ),
+            (
+                {"NCCL_PROTO": "LL"},
+                probed("failed", "GPU 1 -> GPU 0: wrong."),
+                None,
+                "data does not get from GPU to GPU",
+            ),
+        ],
+        [
+            ({"NCCL_P2P_LEVEL": "SYS"}, probed("ok"), None),
+            ({"NCCL_P2P_DISABLE": 1}, probed("failed", "GPU 0 -> GPU 1: store: hung."), None),
+            ({"NCCL_P2P_LEVEL": "SYS"}, node(), None),
+            ({}, probed("failed", "GPU 0 -> GPU 1: store: hung."), None),
         ],
     ),
     "p2p_across_acs": (

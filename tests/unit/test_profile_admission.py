@@ -193,6 +193,17 @@ def test_the_memory_is_estimated_for_the_node_or_for_what_the_profile_requires()
     assert admit(profile(env=sixteen["env"]), None, Policy("off")).memory is None
 
 
+def test_a_probe_counts_with_any_check_and_one_that_could_not_run_is_said():
+    far = profile(env={"NCCL_P2P_LEVEL": "SYS"})
+    failed = {"p2p_probe": {"verdict": "failed", "problems": ["GPU 0 -> GPU 1: store: hung."]}}
+    for facts, policy in ((failed, Policy("off")), ({**node(), **failed}, Policy())):
+        with pytest.raises(NotForThisNode, match=r"GPU 0 -> GPU 1: store: hung.*add p2p_probe_failed to allow_risk"):
+            admit(far, facts, policy)
+    assert admit(profile(env={"NCCL_P2P_DISABLE": "1"}), {**node(), **failed}, Policy()).warnings == []
+    unable = {**node(), "p2p_probe": {"verdict": "not_possible", "problems": ["no driver"]}}
+    assert "could not be checked" in admit(far, unable, Policy()).warnings[0]
+
+
 def test_what_sglang_sets_is_a_note():
     admitted = admit(profile(), node(), Policy())
     assert admitted.warnings == []
