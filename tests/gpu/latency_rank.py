@@ -32,15 +32,16 @@ def main() -> None:
     dist.init_process_group(
         "nccl", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world, device_id=torch.device("cuda", rank)
     )
-    times, right = {}, True
+    times, right, memory = {}, True, None
     for size in sizes:
         tensor = torch.full((size * 512,), float(rank + 1), dtype=torch.bfloat16, device="cuda")
         dist.all_reduce(tensor)
         torch.cuda.synchronize()
+        if memory is None:  # NCCL connects at its first call
+            memory = (before - torch.cuda.mem_get_info()[0] - torch.cuda.memory_reserved()) // 2**20
         right = right and bool((tensor == world * (world + 1) / 2).all())
         tensor.zero_()  # so that fifty sums in place stay finite
         times[size] = time_graph(torch, dist, tensor)
-    memory = (before - torch.cuda.mem_get_info()[0] - torch.cuda.memory_reserved()) // 2**20
     answer = {
         "rank": rank,
         "microseconds": times,

@@ -86,7 +86,7 @@ def measure(interpreter: str, variables: dict) -> list:
 
 
 def table(answers: dict) -> str:
-    head = ["microseconds per call", *(f"{size} KiB" for size in SIZES), "GPU MiB taken"]
+    head = ["microseconds per call", *(f"{size} KiB" for size in SIZES), "GPU MiB taken by the first call"]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for name, rounds in answers.items():
         slowest = [[max(rank["microseconds"][str(size)] for rank in ranks) for ranks in rounds] for size in SIZES]

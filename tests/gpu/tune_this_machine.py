@@ -132,7 +132,8 @@ def gather_facts(arguments: argparse.Namespace, inventory: Path) -> dict:
     command = [str(Path(arguments.ansible_playbook).with_name("ansible")), "this-machine", "-i", str(inventory), "-o"]
     options = json.dumps({"interpreter": arguments.interpreter})
     said = run_ansible([*command, "-m", "gpu_node.tuning.gpu_facts", "-a", options], 0)
-    return json.loads(said.partition("=>")[2])["ansible_facts"]["gpu_node"]
+    answer, _end = json.JSONDecoder().raw_decode(said.partition("=>")[2].lstrip())  # warnings may stand behind it
+    return answer["ansible_facts"]["gpu_node"]
 
 
 def run_ansible(command: list, rc: int) -> str:
