@@ -405,7 +405,7 @@ def die_with(parent: int) -> None:
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
-        sys.exit("the process that started this probe is gone")
+        raise SystemExit("the process that started this probe is gone")
 
 
 def main() -> None:

@@ -37,8 +37,9 @@ options:
     default: 600
 attributes:
   check_mode:
-    description: Probes nothing in check mode, because a probe loads the GPUs. It says so, and RV(verdict) is V(not_run).
+    description: Writes nothing in any mode.
     support: partial
+    details: Probes nothing in check mode, because a probe loads the GPUs. A warning says so, and RV(verdict) is V(not_run).
   diff_mode:
     description: Changes nothing, so there is nothing to show.
     support: none
