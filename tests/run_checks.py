@@ -268,8 +268,10 @@ def stop(number: int, _frame: object) -> None:
     for group in list(RUNNING):
         try:
             os.killpg(group, signal.SIGTERM)
+        except PermissionError:  # it runs as root through sudo
+            subprocess.run([*(as_root() or []), "kill", "-TERM", "--", f"-{group}"], check=False)
         except OSError:
-            pass  # it has ended, or is root's through sudo
+            pass  # it has ended
     print(f"\nstopped by signal {number}", flush=True)
     os._exit(128 + number)
 

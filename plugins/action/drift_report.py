@@ -9,6 +9,7 @@ import os
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.gpu_node.tuning.plugins.module_utils.controller_options import DRIFT_REPORT
 from ansible_collections.gpu_node.tuning.plugins.module_utils.drift_report import (
     as_json,
     as_metrics,
@@ -29,13 +30,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
-        _result, arguments = self.validate_argument_spec(
-            {
-                "results": {"type": "dict", "required": True},
-                "dest": {"type": "path", "required": True},
-                "textfile_dir": {"type": "path"},
-            }
-        )
+        _result, arguments = self.validate_argument_spec(DRIFT_REPORT)
         report = drift_report(arguments["results"])
         display.display("\n".join(as_table(report)))
         try:

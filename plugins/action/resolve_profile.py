@@ -8,8 +8,9 @@ from __future__ import annotations
 from functools import partial
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.gpu_node.tuning.plugins.module_utils.controller_options import RESOLVE_PROFILE
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
-from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_admission import CHECKS, OFF, Policy, admit
+from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_admission import OFF, Policy, admit
 from ansible_collections.gpu_node.tuning.plugins.plugin_utils.profile_directory import names_that_fit, resolve_named
 
 
@@ -18,23 +19,10 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
-        _result, arguments = self.validate_argument_spec(
-            {
-                "name": {"type": "str", "required": True},
-                "shipped": {"type": "raw", "required": True},
-                "tuning_profiles": {"type": "dict", "default": {}},
-                "overrides": {"type": "dict", "default": {}},
-                "facts": {"type": "dict"},
-                "probe": {"type": "dict"},
-                "hardware_check": {"type": "str", "choices": list(CHECKS), "default": OFF},
-                "allow_dead_end": {"type": "bool", "default": False},
-                "allow_risk": {"type": "list", "elements": "str", "default": []},
-                "communicators": {"type": "int", "default": 1},
-            }
-        )
+        _result, arguments = self.validate_argument_spec(RESOLVE_PROFILE)
         facts, probe = arguments.pop("facts"), arguments.pop("probe")
         policy = Policy(**{name: arguments.pop(name) for name in Policy._fields})
-        if facts is None and policy.hardware_check != OFF:
+        if facts is None and policy.admission and policy.hardware_check != OFF:
             return {"failed": True, "msg": f"facts: missing. Legal: the result of gpu_facts, or hardware_check: {OFF}."}
         if probe is not None:
             facts = {**(facts or {}), "p2p_probe": probe}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.gpu_node.tuning.plugins.module_utils.controller_options import SHOW_LINES
 
 display = Display()
 
@@ -16,8 +17,6 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
-        _result, arguments = self.validate_argument_spec(
-            {"lines": {"type": "list", "elements": "str", "required": True}}
-        )
+        _result, arguments = self.validate_argument_spec(SHOW_LINES)
         display.display("\n".join(arguments["lines"]))
         return {"changed": False}

@@ -81,6 +81,9 @@ _value:
     status:
       description: One of V(known_good), V(experimental) and V(dead_end).
       type: str
+    lesson:
+      description: What happened to those who tried it; empty for most profiles.
+      type: str
     env:
       description: NCCL variables with the canonical strings that NCCL will read, sorted by name.
       type: dict

@@ -30,6 +30,8 @@ CAPABILITIES = "nvidia-smi --query-gpu=index,compute_cap --format=csv"
 PATHS = "nvidia-smi topo -m"
 P2P = {"read": "nvidia-smi topo -p2p r", "write": "nvidia-smi topo -p2p w", "atomics": "nvidia-smi topo -p2p a"}
 COMMANDS = (QUERY, CAPABILITIES, PATHS, *P2P.values())
+OFI_FOLDERS = ("/opt/amazon/ofi-nccl/lib", "/opt/amazon/ofi-nccl/lib64", "/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu")
+OFI_LIBRARIES = ("libnccl-net", "libnccl-ofi", "libnccl-tuner")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - its size is asked for, nothing is put there
 
 
@@ -67,6 +69,7 @@ def gather(sources: Sources, interpreter: Optional[Interpreter], timeout: float)
     _add_connections(facts, said, reader)
     _add_kernel(facts, reader)
     _add_software(facts, said["software"], reader)
+    facts["software"]["aws_ofi_nccl"] = _aws_ofi_nccl(sources)
     return facts
 
 
@@ -159,6 +162,18 @@ def _software(interpreter: Optional[Interpreter]) -> dict:
         return dict(interpreter.software(), interpreter=interpreter.executable)
     except TuningError as error:
         return {"interpreter": interpreter.executable, "missing": [{"source": "interpreter", "reason": str(error)}]}
+
+
+def _aws_ofi_nccl(sources: Sources) -> Optional[str]:
+    """Path of the plugin where its installer puts it; NCCL loads it from there by itself, because ld.so is told of that folder."""
+    for folder in OFI_FOLDERS:
+        try:
+            found = [name for name in sources.names(folder) if name.startswith(OFI_LIBRARIES)]
+        except SourceMissing:
+            continue  # on most nodes there is none, which is nothing to report
+        if found:
+            return f"{folder}/{found[0]}"
+    return None
 
 
 def _add_software(facts: dict, answer: dict, reader: Reader) -> None:

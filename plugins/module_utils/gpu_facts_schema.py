@@ -33,9 +33,29 @@ def empty_facts() -> dict:
             "nccl_library": None,
             "sglang": None,
             "flashinfer": None,
+            "aws_ofi_nccl": None,
             "cuda_toolkit": None,
         },
         "missing": [],
+    }
+
+
+def empty_gpu(index: int) -> dict:
+    """A GPU of which nothing is known."""
+    return {
+        "index": index,
+        "name": None,
+        "uuid": None,
+        "compute_capability": None,
+        "pci_address": None,
+        "link": {"generation": {"current": None, "max": None}, "width": {"current": None, "max": None}},
+        "memory_mib": {"total": None, "used": None, "free": None},
+        "bar1_mib": {"total": None, "used": None, "free": None},
+        "numa_node": None,
+        "persistence_mode": None,
+        "ecc": None,
+        "power_limit_watts": {"current": None, "max": None},
+        "mig": None,
     }
 
 
@@ -48,9 +68,22 @@ def from_recording(recorded: dict) -> dict:
             f"Record the answer again with this version of the collection, or adapt it to docs/gpu_facts.md and say so there."
         )
     facts = _completed("recorded", recorded, empty_facts())
+    facts["gpus"] = list(facts["gpus"])
     for index, gpu in enumerate(facts["gpus"]):
         if not isinstance(gpu, dict):
             raise TuningError(f"recorded: gpus[{index}] is {kind_of(gpu)}; legal: a mapping, one for each GPU.")
+        facts["gpus"][index] = _completed(f"recorded.gpus[{index}]", gpu, empty_gpu(index))
+        for name in ("name", "compute_capability"):
+            if not isinstance(facts["gpus"][index][name], (str, type(None))):
+                kind = kind_of(facts["gpus"][index][name])
+                raise TuningError(f"recorded.gpus[{index}]: {name} is {kind}; legal: text, in quotes, or null.")
+    for place, rows in (
+        ("topology.matrix", facts["topology"]["matrix"]),
+        *((f"p2p.{k}", v) for k, v in facts["p2p"].items()),
+    ):
+        for row, cells in rows.items():
+            if not isinstance(cells, dict):
+                raise TuningError(f"recorded.{place}: {row!r} is {kind_of(cells)}; legal: a mapping of GPU to word.")
     facts["source"] = RECORDED
     return facts
 

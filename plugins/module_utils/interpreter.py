@@ -121,7 +121,11 @@ class Interpreter:
         if not environment or self._version({})[0] is None:
             return
         alone = [name for name in sorted(environment) if self._version({name: environment[name]})[0] is None]
-        blamed = ", ".join(f"{name}={environment[name][:100]!r}" for name in alone or sorted(environment))
+        # A value is shown where it is the fault, and of the variables that are Python's own: others may be secrets.
+        blamed = ", ".join(
+            f"{name}={environment[name][:100]!r}" if name in alone and name.startswith("PYTHON") else name
+            for name in alone or sorted(environment)
+        )
         lines = said.splitlines() or ["nothing"]
         words = next((line for line in lines if "error" in line.lower()), lines[-1])[:200]
         raise TuningError(

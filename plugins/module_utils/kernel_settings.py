@@ -14,6 +14,7 @@ VERSION_FILE = "/proc/driver/nvidia/version"
 OPTIONS_FILE = "/proc/driver/nvidia/params"
 UVM_FOLDER = "/sys/module/nvidia_uvm/parameters"
 COMMAND_LINE = "/proc/cmdline"
+CPU_FILE = "/proc/cpuinfo"
 LIMITS_FILE = "/proc/self/limits"
 IOMMU_CLASS, IOMMU_GROUPS, PCI_DEVICES = "/sys/class/iommu", "/sys/kernel/iommu_groups", "/sys/bus/pci/devices"
 VENDORS = {"0x10de": "NVIDIA", "0x1002": "AMD", "0x8086": "Intel"}
@@ -81,6 +82,8 @@ def iommu_mode(sources: Sources, addresses: list, command_line: str) -> str:
     """
     try:
         if not sources.names(IOMMU_CLASS):
+            if _is_virtual(sources):
+                raise SourceMissing("a virtual machine, and the IOMMU of its host is not visible")
             return "off"
         types = _group_types(sources, addresses)
         why = f"groups of type {', '.join(sorted(types))}" if types else "no IOMMU groups"
@@ -94,6 +97,13 @@ def iommu_mode(sources: Sources, addresses: list, command_line: str) -> str:
     if mode is None:
         raise SourceMissing(f"{why}, and the kernel's command line does not decide it")
     return mode
+
+
+def _is_virtual(sources: Sources) -> bool:
+    try:
+        return re.search(r"^flags\s*:.*\bhypervisor\b", sources.text(CPU_FILE), re.MULTILINE) is not None
+    except SourceMissing:
+        return False
 
 
 def pci_numa_node(sources: Sources, address: str) -> Optional[int]:

@@ -52,6 +52,7 @@ def estimate(env, gpu_count, communicators=1, pattern=None, channels=None, nccl=
         "receive_mib": receive // MIB,
         "send_mib": send // MIB,
         "gpu_count": gpu_count,
+        "nccl": nccl,
         "communicators": communicators,
         "exact": channels is not None,
     }
@@ -68,12 +69,14 @@ def estimate(env, gpu_count, communicators=1, pattern=None, channels=None, nccl=
 def memory_line(estimated, before):
     """``estimated``, of the variables that are wanted, beside the same for those that were set ``before`` (any values), in one line."""
     terms = estimated["terms"]
-    old = estimate(check_env(before)[0], terms["gpu_count"], terms["communicators"])
-    place, unit = ("host memory", "host_mib") if estimated["host_mib"] else ("GPU memory", "mib")
+    old = estimate(check_env(before)[0], terms["gpu_count"], terms["communicators"], nccl=terms["nccl"])
     bound = "" if terms["exact"] else "at most "
-    return (
-        f"{place} of NCCL's connections (estimate): {bound}{old[unit]} MiB -> {bound}{estimated[unit]} MiB for each GPU"
-    )
+    changes = [
+        f"{place} {bound}{old[key]} MiB -> {bound}{estimated[key]} MiB"
+        for place, key in (("GPU memory", "mib"), ("host memory", "host_mib"))
+        if old[key] or estimated[key]
+    ]
+    return f"NCCL's connections (estimate for each GPU): {', '.join(changes)}"
 
 
 def compare(estimated, facts):
@@ -81,7 +84,7 @@ def compare(estimated, facts):
     unknown = {"fits": None, "free_mib": None, "gpu": None}
     try:
         if estimated["host_mib"]:
-            return _compare_host(estimated["host_mib"], NodeView(facts), unknown)
+            return _compare_host(estimated, NodeView(facts), unknown)
         gpu, free = NodeView(facts).fullest_gpu()
     except NotKnown as reason:
         return {**unknown, "text": f"not compared with the free memory, because {reason}"}
@@ -91,11 +94,12 @@ def compare(estimated, facts):
     return {"fits": fits, "free_mib": free, "gpu": gpu, "text": text}
 
 
-def _compare_host(mib, node, unknown):
-    size = node.dev_shm_mib()
+def _compare_host(estimated, node, unknown):
+    count, size = estimated["terms"]["gpu_count"], node.dev_shm_mib()
+    mib = estimated["host_mib"] * count
     fits = mib <= size
     verdict = "fits into" if fits else "is more than"
-    text = f"{mib} MiB of host memory for each GPU {verdict} /dev/shm, which all GPUs share and which has {size} MiB"
+    text = f"{mib} MiB of host memory for all {count} GPUs {verdict} the {size} MiB of /dev/shm"
     return {**unknown, "fits": fits, "text": text}
 
 

@@ -16,22 +16,27 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_requiremen
     REFUSED,
     judge,
     verdict,
+    why_unseen,
 )
+from ansible_collections.gpu_node.tuning.plugins.module_utils.version_window import InvalidVersion, parse_version
 
-REFUSE, WARN, OFF = CHECKS = ("refuse", "warn", "off")
+REFUSE, OFF = "refuse", "off"
 NOT_CHECKED = "not checked"
 
 
 class Policy(NamedTuple):
-    """``hardware_check``: one of CHECKS; ``allow_dead_end``: bool; ``allow_risk``: names of the rules that may be broken;
+    """``hardware_check``: ``refuse``, ``warn`` or ``off``; ``allow_dead_end``: bool; ``admission``: False to ask nothing at all;
 
-    ``communicators``: how many NCCL communicators the engine makes, for the estimate of GPU memory.
+    ``allow_risk``: names of the rules that may be broken; ``communicators``: how many NCCL communicators the engine makes, for the estimate
+    of GPU memory; ``service_environment``: what the inventory gives the service, beside what the profile gives it.
     """
 
     hardware_check: str = REFUSE
     allow_dead_end: bool = False
     allow_risk: tuple = ()
     communicators: int = 1
+    service_environment: Optional[dict] = None
+    admission: bool = True
 
 
 class NotForThisNode(TuningError):
@@ -53,9 +58,11 @@ def admit(profile: dict, facts, policy: Policy, fitting=list) -> Admission:
     ``profile``: resolved; ``facts``: the dictionary gpu_node, needed unless the check is off; ``fitting``: gives the names of the profiles
     that fit the node, asked only for a refusal. A result of p2p_probe may be among the facts, and counts with any check.
     """
+    if not policy.admission:
+        return Admission(_match(profile, None, policy)[0], None, [], [])
     looked = policy.hardware_check != OFF
     hardware, against, open_questions = _match(profile, facts if looked else None, policy)
-    findings = check_on_node(profile["env"], facts, profile, policy.allow_risk)
+    findings = check_on_node(profile["env"], facts, _in_service(profile, policy), policy.allow_risk)
     refusals = [_dead_end(profile)] if profile["status"] == "dead_end" and not policy.allow_dead_end else []
     if against and policy.hardware_check == REFUSE:
         refusals.append("\n".join([*against, _way_on(fitting())]))
@@ -81,9 +88,15 @@ def describe_node(facts: dict) -> str:
     """The node in a few words, for instance ``2x NVIDIA H200, nvlink``."""
     names = [gpu["name"] or "GPU" for gpu in facts["gpus"]]
     if not names:
-        return NO_GPU
+        return "its GPUs could not be seen" if why_unseen(facts) else NO_GPU
     counted = ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names))
     return counted + (f", {facts['topology']['interconnect']}" if len(names) > 1 else "")
+
+
+def _in_service(profile, policy):
+    """The profile with the whole environment of the service that it meets."""
+    sglang = profile["sglang"]
+    return {**profile, "sglang": {**sglang, "env": {**(policy.service_environment or {}), **sglang["env"]}}}
 
 
 def _match(profile, facts, policy):
@@ -114,9 +127,19 @@ def _memory(profile, facts, communicators):
     count = len(facts["gpus"]) if facts else profile["requires"].get("gpu_count")
     if not profile["env"] or not isinstance(count, int) or count < 2:
         return None
-    estimated = estimate(profile["env"], count, communicators, nccl=facts["software"].get("nccl") if facts else None)
+    estimated = estimate(profile["env"], count, communicators, nccl=_readable_nccl(facts))
     compared = compare(estimated, facts) if facts else {"fits": None, "text": ""}
     return {**estimated, "fits": compared["fits"], "free": compared["text"]}
+
+
+def _readable_nccl(facts):
+    """The version of NCCL, None where there is none or nobody can read it."""
+    found = facts["software"].get("nccl") if facts else None
+    try:
+        parse_version(found)
+    except InvalidVersion:
+        return None
+    return found
 
 
 def _too_large(profile, memory):
@@ -129,7 +152,7 @@ def _way_on(names):
     listed = ", ".join(names) or "none"
     return (
         f"Profiles that fit this node: {listed}. Choose one with -e profile=NAME, or apply this one all the same with "
-        f"-e hardware_check=warn, which goes on record."
+        f"-e hardware_check=warn; the generation records that."
     )
 
 

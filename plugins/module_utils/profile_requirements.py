@@ -13,6 +13,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.version_window imp
 FITS, UNKNOWN, REFUSED = "fits", "unknown", "refused"
 SOFTWARE = ("nccl", "sglang", "flashinfer")
 NO_GPU = "no GPU"
+P2P_WANTED = "reads and writes between all pairs"
 
 
 class Requirement(NamedTuple):
@@ -30,12 +31,37 @@ class Requirement(NamedTuple):
 
 def judge(requires: dict, facts: dict) -> list:
     """A Requirement for each key of ``requires`` (a checked profile's), in its order. ``facts``: the dictionary gpu_node."""
-    return [_JUDGES[name](name, wanted, facts) for name, wanted in requires.items()]
+    unseen = why_unseen(facts)
+    return [
+        Requirement(name, _in_words(name, wanted), unseen, None)
+        if unseen and name not in SOFTWARE
+        else _JUDGES[name](name, wanted, facts)
+        for name, wanted in requires.items()
+    ]
+
+
+def why_unseen(facts: dict) -> str:
+    """Why it is not known which GPUs there are; empty where it is known, also that there is none."""
+    if facts["gpus"] or facts["topology"]["interconnect"] == "none":
+        return ""
+    reasons = [
+        f"{entry['source']}: {entry['reason']}"
+        for entry in facts["missing"]
+        if entry["source"].startswith("nvidia-smi")
+    ]
+    return f"nothing that says it ({reasons[0] if reasons else 'the GPUs could not be looked at'})"
+
+
+def _in_words(name, wanted):
+    return {"p2p": P2P_WANTED}.get(name) or (" or ".join(wanted) if isinstance(wanted, list) else str(wanted))
 
 
 def verdict(requirements: list) -> str:
-    """``refused`` where one is not met, ``unknown`` where one cannot be told, else ``fits``."""
-    if any(entry.met is False for entry in requirements):
+    """``refused`` where one is not met or the hardware does not tell, ``unknown`` where software does not tell, else ``fits``.
+
+    Hardware that does not tell is no reason to go on; the engine's packages may be installed later, or elsewhere.
+    """
+    if any(entry.met is False or (entry.met is None and entry.name not in SOFTWARE) for entry in requirements):
         return REFUSED
     return UNKNOWN if any(entry.met is None for entry in requirements) else FITS
 
@@ -76,11 +102,11 @@ def _p2p(name, _wanted, facts):
     ]
     refused = sorted({answer for answer in answers if answer != "OK"})
     if len(facts["gpus"]) < 2:
-        return Requirement(name, "reads and writes between all pairs", f"{len(facts['gpus'])} GPU", False)
+        return Requirement(name, P2P_WANTED, f"{len(facts['gpus'])} GPU", False)
     if not answers:
-        return Requirement(name, "reads and writes between all pairs", "no answer of the driver", None)
+        return Requirement(name, P2P_WANTED, "no answer of the driver", None)
     found = f"the driver says {', '.join(refused)}" if refused else "OK"
-    return Requirement(name, "reads and writes between all pairs", found, not refused)
+    return Requirement(name, P2P_WANTED, found, not refused)
 
 
 def _software(name, wanted, facts):

@@ -31,8 +31,9 @@ attributes:
     description: Runs on the controller alone.
     support: full
   check_mode:
-    description: Writes the reports in any mode, because they are what was asked for; nothing on a node changes in any mode.
-    support: full
+    description: Nothing on a node changes in any mode.
+    support: partial
+    details: The reports on the controller are written in check mode too, because they are what was asked for.
   diff_mode:
     description: Changes nothing on a node, so there is nothing to show.
     support: none
@@ -64,18 +65,12 @@ drifting:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpu_node.tuning.plugins.module_utils.controller_options import DRIFT_REPORT
 
 
 def main() -> None:
     """Only reached where the action plugin is bypassed."""
-    module = AnsibleModule(
-        argument_spec={
-            "results": {"type": "dict", "required": True},
-            "dest": {"type": "path", "required": True},
-            "textfile_dir": {"type": "path"},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=DRIFT_REPORT, supports_check_mode=True)
     module.fail_json(msg="drift_report runs on the controller, through its action plugin.")
 
 

@@ -259,6 +259,9 @@ ansible_facts:
             flashinfer:
               description: Version of FlashInfer.
               type: str
+            aws_ofi_nccl:
+              description: Library of the plugin aws-ofi-nccl, where its installer puts it.
+              type: str
             cuda_toolkit:
               description: Version of the C(nvcc) that the interpreter's packages would compile with.
               type: str

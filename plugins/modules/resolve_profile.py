@@ -38,6 +38,11 @@ options:
       - A value sets the variable or replaces the profile's value. V(null) removes a variable that the profile sets.
     type: dict
     default: {}
+  admission:
+    description:
+      - Whether it is asked if the profile may be applied to the node. Without, O(hardware_check), O(allow_dead_end) and O(allow_risk) say nothing.
+    type: bool
+    default: true
   facts:
     description:
       - What M(gpu_node.tuning.gpu_facts) says of the node, the dictionary C(gpu_node).
@@ -58,10 +63,14 @@ options:
     type: bool
     default: false
   allow_risk:
-    description: Names of the rules that the profile may break on this node, see M(gpu_node.tuning.nccl_env_info).
+    description: Names of the rules that the profile may break on this node. A refusal names its rule; docs/nccl_variables.md lists them.
     type: list
     elements: str
     default: []
+  service_environment:
+    description: What the inventory gives the service, beside what the profile gives it.
+    type: dict
+    default: {}
   communicators:
     description: How many NCCL communicators the engine makes, for the estimate of GPU memory.
     type: int
@@ -197,25 +206,12 @@ memory:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpu_node.tuning.plugins.module_utils.controller_options import RESOLVE_PROFILE
 
 
 def main() -> None:
     """Only reached where the action plugin is bypassed."""
-    module = AnsibleModule(
-        argument_spec={
-            "name": {"type": "str", "required": True},
-            "shipped": {"type": "raw", "required": True},
-            "tuning_profiles": {"type": "dict", "default": {}},
-            "overrides": {"type": "dict", "default": {}},
-            "facts": {"type": "dict"},
-            "probe": {"type": "dict"},
-            "hardware_check": {"type": "str", "choices": ["refuse", "warn", "off"], "default": "off"},
-            "allow_dead_end": {"type": "bool", "default": False},
-            "allow_risk": {"type": "list", "elements": "str", "default": []},
-            "communicators": {"type": "int", "default": 1},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=RESOLVE_PROFILE, supports_check_mode=True)
     module.fail_json(msg="resolve_profile runs on the controller, through its action plugin.")
 
 

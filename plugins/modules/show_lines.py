@@ -44,13 +44,12 @@ EXAMPLES = r"""
 RETURN = r""" # """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpu_node.tuning.plugins.module_utils.controller_options import SHOW_LINES
 
 
 def main() -> None:
     """Only reached where the action plugin is bypassed."""
-    module = AnsibleModule(
-        argument_spec={"lines": {"type": "list", "elements": "str", "required": True}}, supports_check_mode=True
-    )
+    module = AnsibleModule(argument_spec=SHOW_LINES, supports_check_mode=True)
     module.fail_json(msg="show_lines runs on the controller, through its action plugin.")
 
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import sys
 
 import yaml
-from common import ROOT, generated_page, main, say, use_this_collection
+from common import ROOT, CheckFailed, generated_page, main, say, use_this_collection
 
 use_this_collection()
 sys.path.insert(0, str(ROOT))
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_conflicts import blocking, check_on_node  # noqa: E402
-from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_admission import describe_node  # noqa: E402
+from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_admission import (  # noqa: E402
+    NotForThisNode,
+    Policy,
+    admit,
+    describe_node,
+)
+from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_requirements import SOFTWARE as SOFTWARE_NAMES  # noqa: E402
 from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_requirements import judge  # noqa: E402
 from ansible_collections.gpu_node.tuning.plugins.plugin_utils.profile_directory import (  # noqa: E402
     ProfileDirectory,
@@ -38,7 +44,8 @@ form of its answers (`provenance.yml` beside each says which), so they prove the
 |---|---|
 | fits | it is applied |
 | not: ... | refused; these requirements are not met; `-e hardware_check=warn` applies it all the same |
-| unknown: ... | applied with a warning, because the node does not say it |
+| unseen: ... | refused, because the node's GPUs could not be looked at |
+| unknown: ... | applied with a warning, because the engine's packages do not say it |
 | risk: ... | refused until `-e allow_risk=...` names the rule (docs/nccl_variables.md says what each one is about) |
 | dead end | refused until `-e allow_dead_end=true`; the other words say what would come next |
 """
@@ -52,17 +59,35 @@ def check() -> None:
         facts["software"].update(SOFTWARE)
         cells = [verdict(profile, facts) for profile in profiles.values()]
         lines.append(f"| `{name}` ({kind(name)}): {describe_node(facts)} | {' | '.join(cells)} |")
+    say("\n".join(lines[1:]))
     generated_page(PAGE, "\n".join(lines) + "\n")
     say(f"{len(profiles)} profiles x {len(NAMES)} nodes")
 
 
 def verdict(profile: dict, facts: dict) -> str:
+    words = in_words(profile, facts)
+    refused = any(word in words for word in ("not:", "unseen:", "risk:", "dead end"))
+    try:
+        admit(profile, facts, Policy())
+    except NotForThisNode:
+        if refused:
+            return words
+        raise
+    if refused:
+        raise CheckFailed(f"{profile['name']} on {describe_node(facts)}: '{words}', and yet it is applied")
+    return words
+
+
+def in_words(profile: dict, facts: dict) -> str:
     requirements = judge(profile["requires"], facts)
     risks = blocking(check_on_node(profile["env"], facts, profile))
     words = [
         "dead end" if profile["status"] == "dead_end" else "",
         listed("not", [entry.name for entry in requirements if entry.met is False]),
-        listed("unknown", [entry.name for entry in requirements if entry.met is None]),
+        listed(
+            "unseen", [entry.name for entry in requirements if entry.met is None and entry.name not in SOFTWARE_NAMES]
+        ),
+        listed("unknown", [entry.name for entry in requirements if entry.met is None and entry.name in SOFTWARE_NAMES]),
         listed("risk", sorted({finding.rule for finding in risks})),
     ]
     return "; ".join(filter(None, words)) or "fits"

@@ -40,7 +40,7 @@ def twenty(report: Report, node: Node, start: str) -> None:
     with report.checked(f"{RUNS} at once"):
         answers = []
         for run in runs:
-            out, err = run.communicate()
+            out, err = run.communicate(timeout=300)
             assert run.returncode == 0, f"exit status {run.returncode}: {out}{err}"
             answers.append(json.loads(out))
         applied = [answer["generation"] for answer in answers if answer["changed"]]

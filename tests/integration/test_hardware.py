@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from fleet import KNOWN_GOOD
+from fleet import KNOWN_GOOD, PLAYBOOKS
 from recorded_nodes import facts_of
 
 CUSTOMER = "rtx-pro-6000-x8-acs-off"
@@ -73,7 +73,7 @@ def test_what_is_applied_all_the_same_goes_on_record(fleet):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["profile=fewer_channels"], ["is a dead end", "24.1 against 12.3 us", "write -e allow_dead_end=true"]),
+        (["profile=fewer_channels"], ["is a dead end", "24.9 against 12.6 us", "write -e allow_dead_end=true"]),
         (["profile=flashinfer_fusion", "hardware_check=off"], ["is a dead end", "FlashInfer 0.6.17 added SM 12.x"]),
         (["hardware_check=maybe"], ["hardware_check", "maybe", "refuse, warn, off"]),
         (["hardware_check=off", "allow_risk=all"], ["allow_risk: 'all' is no risk", "ll128_over_pcie"]),
@@ -99,13 +99,24 @@ def test_a_dead_end_that_is_allowed(fleet):
 def test_verify_asks_for_what_is_declared_whatever_the_hardware(fleet):
     node = fleet.node("a", **recorded(CUSTOMER))
     assert fleet.play("-e", "profile=fewer_channels", "-e", "allow_dead_end=true").rc == 0
-    from fleet import PLAYBOOKS
-
     report = node.scratch / "verify.json"
     verified = fleet.play(
         "-e", "profile=fewer_channels", "-e", f"verify_file={report}", playbook=PLAYBOOKS / "verify.yml"
     )
     assert verified.rc == 0, str(verified)
+
+
+def test_verify_asks_the_same_of_a_risk_that_was_accepted(fleet):
+    node = fleet.node("a")
+    graph = {"summary": "s", "status": "experimental", "env": {"NCCL_GRAPH_FILE": "/etc/graph.xml"}}
+    node.vars["tuning_profiles"] = {"graph": graph}
+    assert fleet.play("-e", "profile=graph").rc == 2
+    assert fleet.play("-e", "profile=graph", "-e", "allow_risk=graph_file").rc == 0
+    report = node.scratch / "verify.json"
+    words = ("-e", "profile=graph", "-e", f"verify_file={report}")
+    verified = fleet.play(*words, playbook=PLAYBOOKS / "verify.yml")
+    assert verified.rc == 0, str(verified)
+    assert json.loads(report.read_text())["drift"] is False
 
 
 def test_yaml_reads_off_as_false(fleet):

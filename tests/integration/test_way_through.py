@@ -93,7 +93,7 @@ def test_check_predicts_what_the_run_does_and_a_second_run_does_nothing(fleet):
         lines = [line for line in text.splitlines() if " -> " in line]
         *lines, memory = lines
         assert lines == [f"{name}: (not set) -> {value}" for name, value in KNOWN_GOOD.items()]
-        assert memory == "GPU memory of NCCL's connections (estimate): at most 1536 MiB -> at most 384 MiB for each GPU"
+        assert memory == "NCCL's connections (estimate for each GPU): GPU memory at most 1536 MiB -> at most 384 MiB"
     # The link stays a link, the hook and the other code stay as they are.
     configured = debian.python / "etc" / MINOR / "sitecustomize.py"
     assert os.readlink(debian.file) == str(configured)

@@ -9,7 +9,12 @@ import pathlib
 
 import pytest
 import yaml
-from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_memory import InvalidEstimate, compare, estimate
+from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_memory import (
+    InvalidEstimate,
+    compare,
+    estimate,
+    memory_line,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.profiles import resolve
 
 MIB = 1024 * 1024
@@ -151,11 +156,23 @@ def test_it_is_held_against_the_gpu_with_the_least_free_memory(facts, fits, text
     assert text in found["text"]
 
 
+def test_the_line_of_the_diff():
+    known_good = {"NCCL_ALGO": "Ring", "NCCL_MAX_NCHANNELS": "16", "NCCL_BUFFSIZE": "16777216"}
+    head = "NCCL's connections (estimate for each GPU): "
+    line = memory_line(estimate(known_good, 8, nccl="2.20.5"), {})
+    assert line == f"{head}GPU memory at most 768 MiB -> at most 384 MiB"  # 32 channels were the most before 2.25
+    assert memory_line(estimate(known_good, 8), {"NCCL_BUFFSIZE": "no number"}).startswith(
+        f"{head}GPU memory at most 1536 MiB"
+    )
+    without = memory_line(estimate({**known_good, "NCCL_P2P_DISABLE": "1"}, 8), known_good)
+    assert without == f"{head}GPU memory at most 384 MiB -> at most 0 MiB, host memory at most 0 MiB -> at most 384 MiB"
+
+
 @pytest.mark.parametrize(
     ("facts", "fits", "text"),
     [
-        ({"dev_shm_mib": 64}, False, "96 MiB of host memory for each GPU is more than /dev/shm, which all GPUs share"),
-        ({"dev_shm_mib": 1024}, True, "fits into /dev/shm, which all GPUs share and which has 1024 MiB"),
+        ({"dev_shm_mib": 191}, False, "192 MiB of host memory for all 2 GPUs is more than the 191 MiB of /dev/shm"),
+        ({"dev_shm_mib": 192}, True, "192 MiB of host memory for all 2 GPUs fits into the 192 MiB of /dev/shm"),
         ({}, None, "because the node's facts do not say how large /dev/shm is"),
     ],
 )

@@ -86,7 +86,7 @@ def test_requirement(name):
     if silent:
         (unknown,) = judge(requires, silent)
         assert unknown.met is None
-        assert verdict([unknown]) == "unknown"
+        assert verdict([unknown]) == ("unknown" if key in ("nccl", "sglang", "flashinfer") else "refused")
 
 
 def test_mixed_models_are_counted():
@@ -98,7 +98,7 @@ def test_mixed_models_are_counted():
 
 WAY_ON = (
     "Profiles that fit this node: stock. Choose one with -e profile=NAME, or apply this one all the same with "
-    "-e hardware_check=warn, which goes on record."
+    "-e hardware_check=warn; the generation records that."
 )
 
 
@@ -132,6 +132,42 @@ def test_what_cannot_be_told_is_a_warning():
     assert record["verdict"] == "unknown"
     assert warnings == ["profile mine: sglang: requires >=0.5; found none for /opt/sglang/bin/python: not known"]
     assert admit(profile(requires={"sglang": ">=0.5"}), node(), Policy()).warnings == []
+
+
+def test_gpus_that_cannot_be_seen_are_not_no_gpus():
+    hidden = node(count=0)
+    hidden["topology"]["interconnect"] = None
+    hidden["missing"] = [{"source": "nvidia-smi -q -x", "reason": "no answer within 15 s; it was stopped"}]
+    with pytest.raises(NotForThisNode) as caught:
+        admit(profile(requires={"gpu_count": 8, "p2p": True, "nccl": ">=2.21"}), hidden, Policy())
+    unseen = "found nothing that says it (nvidia-smi -q -x: no answer within 15 s; it was stopped): not known"
+    assert str(caught.value).splitlines()[:4] == [
+        "profile mine is not for this node (its GPUs could not be seen):",
+        f"- gpu_count: requires 8; {unseen}",
+        f"- p2p: requires reads and writes between all pairs; {unseen}",
+        "- nccl: requires >=2.21; found 2.28.9: ok",
+    ]
+
+
+def test_an_unreadable_version_of_nccl_stops_nothing():
+    limited = profile(env={"NCCL_ALGO": "Ring", "NCCL_MAX_NCHANNELS": "16"}, requires={"nccl": ">=2.21"})
+    admitted = admit(limited, node(nccl="weird"), Policy())
+    assert admitted.hardware["verdict"] == "unknown"
+    assert admitted.memory["mib"] == 16 * 12
+
+
+def test_without_admission_nothing_is_asked():
+    worst = profile(status="dead_end", lesson="x", env={"NCCL_GRAPH_FILE": "/x"}, requires={"gpu_count": 8})
+    admitted = admit(worst, None, Policy(admission=False, hardware_check="refuse"))
+    assert admitted == (NOT_CHECKED, None, [], [])
+
+
+def test_the_environment_of_the_service_is_looked_at_too():
+    ipc = profile(allreduce="bundled", env={})
+    segments = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    assert admit(ipc, node(), Policy()).warnings == []
+    with pytest.raises(NotForThisNode, match="expandable_segments_over_ipc"):
+        admit(ipc, node(), Policy(service_environment=segments))
 
 
 def test_a_dead_end_needs_a_word_and_tells_its_lesson():
