@@ -92,6 +92,10 @@ def show_steady_state(found: dict) -> None:
     say(
         f"  ratio of the median CPU times:           {ratio(found, 'cpu'):.2f} (depends less on what else the machine does)"
     )
+    wall, cpu = ratio(found, "wall", "checked", "ours"), ratio(found, "cpu", "checked", "ours")
+    say(
+        f"  checked, tune.yml that looks at the hardware too, against one that does not: walls {wall:.2f}, CPU times {cpu:.2f}"
+    )
     for name in ("rollback", "verify"):
         wall, cpu = ratio(found, "wall", name, "ours"), ratio(found, "cpu", name, "ours")
         say(
