@@ -18,7 +18,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.drift_report impor
     drifting,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
-from ansible_collections.gpu_node.tuning.plugins.plugin_utils.controller import write_whole
+from ansible_collections.gpu_node.tuning.plugins.plugin_utils.controller import write_report
 
 METRICS_FILE = "gpu_node_tuning.prom"
 
@@ -34,9 +34,10 @@ class ActionModule(ActionBase):
         report = drift_report(arguments["results"])
         display.display("\n".join(as_table(report)))
         try:
-            write_whole(arguments["dest"], as_json(report))
+            write_report("dest", arguments["dest"], as_json(report))
             if arguments["textfile_dir"]:
-                write_whole(os.path.join(arguments["textfile_dir"], METRICS_FILE), as_metrics(report))
+                metrics = os.path.join(arguments["textfile_dir"], METRICS_FILE)
+                write_report("textfile_dir", metrics, as_metrics(report))
         except TuningError as error:
             return {"failed": True, "msg": str(error)}
         return {"changed": False, "drift": report["drift"], "drifting": drifting(report)}

@@ -21,6 +21,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         _result, arguments = self.validate_argument_spec(RESOLVE_PROFILE)
         facts, probe = arguments.pop("facts"), arguments.pop("probe")
+        arguments["allow_risk"] = [name.strip() for name in arguments["allow_risk"] if name.strip()]
         policy = Policy(**{name: arguments.pop(name) for name in Policy._fields})
         if facts is None and policy.admission and policy.hardware_check != OFF:
             return {"failed": True, "msg": f"facts: missing. Legal: the result of gpu_facts, or hardware_check: {OFF}."}

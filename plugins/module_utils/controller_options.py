@@ -13,6 +13,11 @@ DRIFT_REPORT = {
     "textfile_dir": {"type": "path"},
 }
 
+HISTORY_REPORT = {
+    "results": {"type": "dict", "required": True},
+    "dest": {"type": "path", "required": True},
+}
+
 RESOLVE_PROFILE = {
     "name": {"type": "str", "required": True},
     "shipped": {"type": "raw", "required": True},

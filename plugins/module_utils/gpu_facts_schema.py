@@ -82,8 +82,10 @@ def from_recording(recorded: dict) -> dict:
         *((f"p2p.{k}", v) for k, v in facts["p2p"].items()),
     ):
         for row, cells in rows.items():
-            if not isinstance(cells, dict):
-                raise TuningError(f"recorded.{place}: {row!r} is {kind_of(cells)}; legal: a mapping of GPU to word.")
+            if not isinstance(cells, dict) or not all(isinstance(word, str) for word in cells.values()):
+                raise TuningError(
+                    f"recorded.{place}: {row!r} is {show(cells)}; legal: a mapping of GPU to word, such as {{'1': 'OK'}}."
+                )
     facts["source"] = RECORDED
     return facts
 

@@ -33,6 +33,7 @@ class UnknownVariable(TuningError, ValueError):
 
 def chosen(names):
     """The wanted names without repetition, or all of them; raise UnknownVariable with every name that is not known."""
+    names = [name.strip() if isinstance(name, str) else name for name in names or [] if name]
     if not names:
         return sorted(VARIABLES)
     wrong = [f"{label(name)}: {check_name(name)}" for name in names if name not in VARIABLES]

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+import selectors
 import shutil
 import signal
 import subprocess
+import time
 from typing import NamedTuple, Optional
 
 FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/nvidia/bin")
 LARGEST = 1024 * 1024  # bytes read of one file; what the kernel shows of itself is far smaller
+LARGEST_OUTPUT = 8 * 1024 * 1024  # bytes of one stream of a command; sixteen GPUs need a fiftieth
 GRACE = 1  # seconds that a killed command gets to end
 
 
@@ -107,16 +110,42 @@ def run_bounded(argv: list, timeout: float) -> Answer:
         )
     except (OSError, ValueError) as error:
         return Answer("", f"cannot be started: {_why(error)}")
-    try:
-        out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
+    printed, failure = _read(process, time.monotonic() + timeout)
+    if failure is None:
+        try:
+            process.wait(timeout=GRACE)  # its output has ended, and so has it, as a rule
+        except subprocess.TimeoutExpired:
+            failure = "it closed its output and did not end"
+    if failure is not None:
         _kill(process)
-        return Answer("", f"no answer within {timeout:g} s; it was stopped")
-    out, err = out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+        return Answer("", f"{failure.format(timeout=timeout)}; it was stopped")
+    for stream in (process.stdout, process.stderr):
+        stream.close()
+    out, err = (bytes(printed[stream]).decode("utf-8", "replace") for stream in (process.stdout, process.stderr))
     if process.returncode != 0:
         said = (err.strip() or out.strip() or "nothing").splitlines()[0]
         return Answer(out, f"exit status {process.returncode}; it said: {said[:200]}")
     return Answer(out, None)
+
+
+def _read(process: subprocess.Popen, end: float) -> tuple:
+    """({stream: bytes}, None), or why it is not waited for any longer: a driver may hang, and something else may print without end."""
+    printed = {process.stdout: bytearray(), process.stderr: bytearray()}
+    with selectors.DefaultSelector() as selector:
+        for stream in printed:
+            selector.register(stream, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(max(0, end - time.monotonic()))
+            if not ready:
+                return printed, "no answer within {timeout:g} s"
+            for key, _events in ready:
+                piece = os.read(key.fd, 65536)
+                if not piece:
+                    selector.unregister(key.fileobj)
+                printed[key.fileobj] += piece
+                if len(printed[key.fileobj]) > LARGEST_OUTPUT:
+                    return printed, f"it printed more than {LARGEST_OUTPUT} bytes"
+    return printed, None
 
 
 def _kill(process: subprocess.Popen) -> None:

@@ -30,6 +30,7 @@ REQUIRES = {
     "sglang": "window",
     "flashinfer": "window",
 }
+MAX_GPUS = 1024
 # Deep enough for every honest profile; stops a self-referencing YAML anchor.
 MAX_DEPTH = 20
 
@@ -58,6 +59,7 @@ def check_profile(profile, origin):
     for key, legal in (("status", STATUSES), ("allreduce", ALLREDUCE)):
         if not isinstance(settings[key], str) or settings[key] not in legal:
             faults.append(f"{key}: {show(settings[key])} is not legal. Legal: {', '.join(legal)}")
+    settings["says_requires"] = profile.get("requires") is not None
     faults += _check_lesson(settings["status"], settings["lesson"])
     if settings["based_on"] is not None and not isinstance(settings["based_on"], str):
         faults.append(f"based_on: must be the name of a profile, not {show(settings['based_on'])}")
@@ -140,8 +142,8 @@ def _check_string(value):
 def _check_count(value):
     if isinstance(value, str):
         return _check_window(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        return f"must be a whole number from 1, or a quoted window such as '>=2', not {show(value)}"
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_GPUS:
+        return f"must be a whole number from 1 to {MAX_GPUS}, or a quoted window such as '>=2', not {show(value)}"
     return ""
 
 

@@ -94,19 +94,22 @@ def _compute_capability(name, wanted, facts):
 
 def _p2p(name, _wanted, facts):
     """Reads and writes between all pairs, as the driver claims; only a probe that moves data proves it."""
+    indices = [str(gpu["index"]) for gpu in facts["gpus"]]
+    if len(indices) < 2:
+        return Requirement(name, P2P_WANTED, f"{len(indices)} GPU", False)
     answers = [
-        answer
+        facts["p2p"][access].get(one, {}).get(other)
         for access in ("read", "write")
-        for row in (facts["p2p"].get(access) or {}).values()
-        for answer in row.values()
+        for one in indices
+        for other in indices
+        if one != other
     ]
-    refused = sorted({answer for answer in answers if answer != "OK"})
-    if len(facts["gpus"]) < 2:
-        return Requirement(name, P2P_WANTED, f"{len(facts['gpus'])} GPU", False)
-    if not answers:
-        return Requirement(name, P2P_WANTED, "no answer of the driver", None)
-    found = f"the driver says {', '.join(refused)}" if refused else "OK"
-    return Requirement(name, P2P_WANTED, found, not refused)
+    refused = sorted({str(answer) for answer in answers if answer not in ("OK", None)})
+    if refused:
+        return Requirement(name, P2P_WANTED, f"the driver says {', '.join(refused)}", False)
+    if None in answers:
+        return Requirement(name, P2P_WANTED, "no answer of the driver for some pairs", None)
+    return Requirement(name, P2P_WANTED, "OK", True)
 
 
 def _software(name, wanted, facts):

@@ -20,6 +20,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_form impor
 from ansible_collections.gpu_node.tuning.plugins.module_utils.wording import did_you_mean, kind_of, label, show
 
 NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
+MAX_BASES = 20
 NAME_RULE = "a lower-case letter, then lower-case letters, digits and underscores"
 
 
@@ -70,7 +71,7 @@ def resolve_with_warnings(name, shipped, tuning_profiles=None, overrides=None):
 
 
 def _settings(name, shipped, own, above=()):
-    """The checked profile, with the env of the profile that it is based on under its own."""
+    """The checked profile, with the env of the profile that it is based on under its own, and what that requires where it says nothing."""
     origin = f"profile {name}" + (" of tuning_profiles" if name in own else "")
     settings = check_profile(own[name] if name in own else shipped[name], origin)
     base = settings["based_on"]
@@ -87,13 +88,24 @@ def _settings(name, shipped, own, above=()):
             + (f", {hint}" if hint else ".")
             + f" Known: {', '.join(known)}."
         )
-    env = dict(_settings(base, shipped, own, (*above, name))["env"])
+    if len(above) > MAX_BASES:
+        raise InvalidProfile(
+            f"{origin}: based_on: more than {MAX_BASES} profiles, each based on the next. Write out the env."
+        )
+    below = _settings(base, shipped, own, (*above, name))
+    if below["status"] == "dead_end" and settings["status"] != "dead_end":
+        raise InvalidProfile(
+            f"{origin}: based_on: {base} is a dead end, and a profile based on it is one too. Legal: status: dead_end with a lesson, "
+            f"or another profile to start from."
+        )
+    env = dict(below["env"])
     for variable, entry in settings["env"].items():
         if entry is None and variable in env:
             del env[variable]
         else:
             env[variable] = entry
-    return {**settings, "env": env}
+    requires = settings["requires"] if settings["says_requires"] else below["requires"]
+    return {**settings, "env": env, "requires": requires}
 
 
 def _known_name(name, shipped, own):

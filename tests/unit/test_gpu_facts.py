@@ -10,9 +10,14 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from ansible_collections.gpu_node.tuning.plugins.module_utils import node_sources
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.gpu_facts import COMMANDS, SHARED_MEMORY, gather
-from ansible_collections.gpu_node.tuning.plugins.module_utils.gpu_facts_schema import empty_facts, from_recording
+from ansible_collections.gpu_node.tuning.plugins.module_utils.gpu_facts_schema import (
+    empty_facts,
+    empty_gpu,
+    from_recording,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.node_sources import Sources
 from ansible_collections.gpu_node.tuning.plugins.modules.gpu_facts import facts_for
 
@@ -141,3 +146,33 @@ def test_memory_of_the_shared_file_system(tmp_path, monkeypatch):
     root = lay_out("one-gpu", tmp_path / "node")
     assert gather(Sources(str(root)), None, PATIENCE)["dev_shm_mib"] == 1000
     assert asked == [f"{root}{SHARED_MEMORY}"]
+
+
+def test_a_command_that_prints_without_end_is_stopped():
+    answer = node_sources.run_bounded(["/bin/sh", "-c", "exec yes"], 60)
+    assert answer == ("", f"it printed more than {node_sources.LARGEST_OUTPUT} bytes; it was stopped")
+
+
+def test_a_command_that_closes_its_output_and_stays_is_stopped():
+    answer = node_sources.run_bounded(["/bin/sh", "-c", "exec >&- 2>&-; sleep 60"], 60)
+    assert answer == ("", "it closed its output and did not end; it was stopped")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"gpus": [{}]}, None),
+        ({"gpus": [{"name": 5}]}, "recorded.gpus[0]: name is an integer; legal: text"),
+        ({"gpus": [{"nmae": "x"}]}, "recorded.gpus[0]: nmae is no fact"),
+        ({"p2p": {"read": {"0": "OK"}}}, "recorded.p2p.read: '0' is 'OK'; legal: a mapping of GPU to word"),
+        ({"p2p": {"read": {"0": {"1": None}}}}, "recorded.p2p.read: '0' is"),
+    ],
+)
+def test_a_recorded_answer_is_completed_or_refused(given, words):
+    recorded = {"schema_version": 1, **given}
+    if words is None:
+        assert from_recording(recorded)["gpus"][0] == empty_gpu(0)
+        return
+    with pytest.raises(TuningError) as caught:
+        from_recording(recorded)
+    assert words in str(caught.value)

@@ -47,6 +47,11 @@ def profile(**changes):
     return {**base, "sglang": {"env": {}, "args": {}}, "allreduce": "nccl", **changes}
 
 
+def one_way(facts):
+    """The driver gave no answer for writes."""
+    return {**facts, "p2p": {**facts["p2p"], "write": {}}}
+
+
 NOT_CHECKED = {"check": "off", "verdict": "not checked", "requirements": [], "allow_risk": []}
 
 
@@ -65,6 +70,7 @@ REQUIREMENTS = {
         "requires 12.0 or 12.1; found 8x 9.0",
     ),
     "p2p": (True, node(), node(p2p="GNS"), node(p2p=None), "found the driver says GNS"),
+    "p2p, one way": (True, node(), node(p2p="GNS"), one_way(node()), "found the driver says GNS"),
     "p2p, one GPU": (True, node(), node(count=1), None, "found 1 GPU"),
     "nccl": (">=2.21", node(), node(nccl="2.20.5"), node(nccl=None), "requires >=2.21; found 2.20.5"),
     "sglang": (">=0.5.22", node(), node(sglang="0.5.21"), node(sglang=None), "found 0.5.21"),

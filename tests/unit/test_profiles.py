@@ -224,6 +224,7 @@ BAD_SHAPES = [
     ({"requires": {"gpus": 8}}, "requires.'gpus': unknown key"),
     ({"requires": {"gpu_count": "8"}}, "requires.gpu_count: '8' is not a window of versions"),
     ({"requires": {"gpu_count": 0}}, "requires.gpu_count: must be a whole number"),
+    ({"requires": {"gpu_count": 10**5000}}, "requires.gpu_count: must be a whole number from 1 to 1024"),
     ({"requires": {"p2p": False}}, "requires.p2p: must be true, or left out"),
     ({"requires": {"sglang": "0.5.22"}}, "requires.sglang: '0.5.22' is not a window of versions"),
     ({"requires": {"gpu": ""}}, "requires.gpu: must be a quoted string"),
@@ -292,6 +293,30 @@ def test_a_profile_based_on_another_takes_its_env_and_changes_it():
         assert profile["reasons"]["NCCL_ALGO"] == "one"
     own["mine"]["based_on"] = "next"
     assert "mine -> next -> mine goes round in a circle" in refusal("mine", shipped(), own)
+
+
+def test_what_a_base_requires_holds_where_the_profile_says_nothing():
+    profiles = shipped(requires={"gpu_count": 8})
+    own = {
+        "same": {"summary": "s", "status": "experimental", "based_on": "base"},
+        "other": {"summary": "s", "status": "experimental", "based_on": "base", "requires": {"gpu_count": 4}},
+        "any": {"summary": "s", "status": "experimental", "based_on": "base", "requires": {}},
+    }
+    found = {name: resolve(name, profiles, own)["requires"] for name in own}
+    assert found == {"same": {"gpu_count": 8}, "other": {"gpu_count": 4}, "any": {}}
+
+
+def test_a_dead_end_makes_a_dead_end():
+    profiles = shipped(status="dead_end", lesson="It was slow.")
+    own = {"mine": {"summary": "s", "status": "known_good", "based_on": "base"}}
+    assert "base is a dead end, and a profile based on it is one too" in refusal("mine", profiles, own)
+    own["mine"].update(status="dead_end", lesson="Still slow.")
+    assert resolve("mine", profiles, own)["lesson"] == "Still slow."
+
+
+def test_a_long_chain_of_bases_is_refused():
+    chain = {f"p{n}": {"summary": "s", "status": "experimental", "based_on": f"p{n + 1}"} for n in range(1500)}
+    assert "more than 20 profiles, each based on the next" in refusal("p0", chain)
 
 
 def test_null_in_a_profile_removes_only_what_is_there():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import pathlib
 import re
 import stat
@@ -15,6 +16,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible.playbook.task import Task
 from ansible_collections.gpu_node.tuning.plugins.action import drift_report as drift_report_action
+from ansible_collections.gpu_node.tuning.plugins.action import history_report as history_report_action
 from ansible_collections.gpu_node.tuning.plugins.module_utils.drift_report import (
     as_json,
     as_metrics,
@@ -284,7 +286,7 @@ def test_text_table_and_cells():
     assert [quoted(value) for value in (None, "", "0")] == ["-", '""', "0"]
 
 
-FILTERS = ["history_json", "history_table", "rollback_table"]
+FILTERS = ["rollback_table"]
 
 
 def filter_of(name):
@@ -332,11 +334,35 @@ def test_one_report_goes_to_the_screen_into_the_file_and_to_the_collector(monkey
     assert quiet == {"changed": False, "drift": False, "drifting": []}
 
 
-@pytest.mark.parametrize("place", ["missing/verify.json", "folder"])
-def test_a_report_that_cannot_be_written_names_the_file(monkeypatch, tmp_path, place):
+def test_a_link_is_followed_and_a_device_stays_a_device(monkeypatch, tmp_path):
+    real = tmp_path / "real.json"
+    (tmp_path / "link.json").symlink_to(real)
+    results = {"a": answered(variable())}
+    for place in (tmp_path / "link.json", "/dev/null"):
+        assert run_drift_report(monkeypatch, results=results, dest=str(place))[0]["drift"] is False
+    assert json.loads(real.read_text())["schema"] == 1
+    assert (tmp_path / "link.json").is_symlink()
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_the_history_goes_to_the_screen_and_into_the_file(monkeypatch, tmp_path):
+    results, printed = {"a": listed()}, []
+    monkeypatch.setattr(history_report_action.display, "display", printed.append)
+    task = Task()
+    task.args = {"results": results, "dest": str(tmp_path / "history.json")}
+    said = history_report_action.ActionModule(task, FakeConnection(), None, None, None, None).run()
+    assert said == {"changed": False}
+    assert printed == ["\n".join(history_table(results))]
+    assert (tmp_path / "history.json").read_text() == history_json(results)
+
+
+@pytest.mark.parametrize("place", ["missing/verify.json", "folder", "pipe", "nul\0"])
+def test_a_report_that_cannot_be_written_names_the_option_and_the_file(monkeypatch, tmp_path, place):
     (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
     said, printed = run_drift_report(monkeypatch, results={"a": answered(variable())}, dest=str(tmp_path / place))
     assert said["failed"] is True
-    assert said["msg"].startswith(f"{tmp_path / place}: cannot be written on the controller")
+    assert said["msg"].startswith(f"dest: {str(tmp_path / place)!r} cannot be written on the controller")
     assert len(printed) == 1
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["folder"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["folder", "pipe"]
+    assert stat.S_ISFIFO(os.stat(tmp_path / "pipe").st_mode)
