@@ -21,6 +21,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_requiremen
 from ansible_collections.gpu_node.tuning.plugins.module_utils.version_window import InvalidVersion, parse_version
 
 REFUSE, OFF = "refuse", "off"
+PROBE = "p2p_probe_failed"
 NOT_CHECKED = "not checked"
 
 
@@ -71,9 +72,9 @@ def admit(profile: dict, facts, policy: Policy, fitting=list) -> Admission:
         raise NotForThisNode("\n".join(refusals))
     memory = _memory(profile, facts if looked else None, policy.communicators)
     warnings = ["\n".join(against)] if against else []
-    # What could not be checked because nobody looked is no news.
-    severities = (WARNING, UNCHECKED) if looked else (WARNING,)
-    warnings += open_questions + _texts(profile, findings, severities) + _too_large(profile, memory)
+    # What could not be checked because nobody looked is no news; that a probe could not be run is.
+    told = [finding for finding in findings if looked or finding.severity != UNCHECKED or finding.rule == PROBE]
+    warnings += open_questions + _texts(profile, told, (WARNING, UNCHECKED)) + _too_large(profile, memory)
     return Admission(hardware, memory, _texts(profile, findings, (NOTE,)), warnings)
 
 

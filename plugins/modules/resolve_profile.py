@@ -12,7 +12,8 @@ description:
   - Looks up a profile, applies the inventory's own profiles and overrides, and validates the NCCL environment that results.
   - Everything that NCCL would misread in silence is refused, with the variable, the value, the legal values,
     and what to write instead.
-  - Runs on the controller alone. The filter P(gpu_node.tuning.resolve_profile#filter) does the same in an expression.
+  - Runs on the controller; with O(hardware_check) or O(allow_probe) the node is looked at first.
+  - The filter P(gpu_node.tuning.resolve_profile#filter) does the same in an expression.
 author:
   - gpu_node.tuning contributors (@gpu-node)
 options:
@@ -43,14 +44,16 @@ options:
       - Whether it is asked if the profile may be applied to the node. Without, O(hardware_check), O(allow_dead_end) and O(allow_risk) say nothing.
     type: bool
     default: true
-  facts:
+  look:
     description:
-      - What M(gpu_node.tuning.gpu_facts) says of the node, the dictionary C(gpu_node).
-      - Needed unless O(hardware_check=off).
+      - Options of M(gpu_node.tuning.gpu_facts), for the look at the node. C(recorded) among them replaces it.
+      - Nobody looks with O(hardware_check=off).
     type: dict
-  probe:
-    description: Result of M(gpu_node.tuning.p2p_probe) on the node, where it was run.
-    type: dict
+    default: {}
+  allow_probe:
+    description: Whether M(gpu_node.tuning.p2p_probe) moves data between the GPUs first. Not in check mode.
+    type: bool
+    default: false
   hardware_check:
     description:
       - With V(refuse), a profile that is not for the node's hardware or software is refused, with every requirement and what was found.
@@ -77,7 +80,7 @@ options:
     default: 1
 attributes:
   action:
-    description: Runs on the controller alone.
+    description: Runs on the controller, and executes the modules that look at the node.
     support: full
   check_mode:
     description: Same result in any mode.
@@ -86,9 +89,9 @@ attributes:
     description: Changes nothing, so there is nothing to show.
     support: none
   platform:
-    description: Any, since nothing runs on the node.
+    description: Linux nodes with Python 3.9 or newer, where they are looked at.
     support: full
-    platforms: all
+    platforms: linux
 seealso:
   - module: gpu_node.tuning.nccl_env_info
   - plugin: gpu_node.tuning.resolve_profile

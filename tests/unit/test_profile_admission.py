@@ -243,7 +243,9 @@ def test_a_probe_counts_with_any_check_and_one_that_could_not_run_is_said():
             admit(far, facts, policy)
     assert admit(profile(env={"NCCL_P2P_DISABLE": "1"}), {**node(), **failed}, Policy()).warnings == []
     unable = {**node(), "p2p_probe": {"verdict": "not_possible", "problems": ["no driver"]}}
-    assert "could not be checked" in admit(far, unable, Policy()).warnings[0]
+    for policy in (Policy(), Policy("off")):
+        (warning,) = admit(far, unable, policy).warnings
+        assert "whether data gets from GPU to GPU could not be checked" in warning
 
 
 def test_what_sglang_sets_is_a_note():
@@ -262,10 +264,19 @@ class FakeConnection:
         tmpdir = "-"
 
 
-def act(**options):
+def act(facts=None, **options):
+    """The result of the action on a node that gives these facts."""
     task = Task()
     task.args = {"shipped": str(PROFILES), **options}
-    return resolve_profile_action.ActionModule(task, FakeConnection(), None, None, None, None).run()
+    action = resolve_profile_action.ActionModule(task, FakeConnection(), None, None, None, None)
+    asked = []
+
+    def execute(module_name, module_args, task_vars):
+        asked.append((module_name, module_args))
+        return {"ansible_facts": {"gpu_node": facts}} if facts else {"failed": True, "msg": "gpu_facts: no"}
+
+    action._execute_module = execute
+    return {**action.run(), "asked": asked}
 
 
 def test_the_action_proposes_what_fits():
@@ -286,11 +297,18 @@ def test_the_action_returns_the_record():
     assert act(name="known_good")["hardware"] == NOT_CHECKED
 
 
-def test_the_action_needs_facts_for_a_check():
-    assert act(name="stock", hardware_check="refuse") == {
-        "failed": True,
-        "msg": "facts: missing. Legal: the result of gpu_facts, or hardware_check: off.",
-    }
+def test_the_action_looks_only_where_it_is_asked_to():
+    look = {"interpreter": "/opt/sglang/bin/python"}
+    asked = [("gpu_node.tuning.gpu_facts", look)]
+    assert act(name="stock", look=look, hardware_check="warn", facts=node())["asked"] == asked
+    for options in ({}, {"hardware_check": "warn", "admission": False}, {"allow_probe": True, "admission": False}):
+        assert act(name="stock", look=look, facts=node(), **options)["asked"] == []
+    assert act(name="stock", allow_probe=True, facts=node())["asked"] == [("gpu_node.tuning.p2p_probe", {})]
+
+
+def test_a_look_that_fails_is_the_result():
+    said = act(name="stock", hardware_check="refuse")
+    assert (said["failed"], said["msg"]) == (True, "gpu_facts: no")
 
 
 # --- the shipped profiles ---------------------------------------------------------------------------------------------
