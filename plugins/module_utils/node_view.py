@@ -61,7 +61,8 @@ class NodeView:
         found = self._ask("what a probe that moves data finds", (), "p2p_probe")
         if _get(found, "verdict") in ("ok", "failed"):
             return _list(_get(found, "problems"))
-        raise self._not_known("what a probe that moves data finds", ())
+        why = " ".join(map(str, _list(_get(found, "problems")))).rstrip(".")
+        raise NotKnown(f"the probe answered {_get(found, 'verdict')}" + (f" ({why})" if why else ""))
 
     def has_probe(self):
         """Whether a probe was asked for at all."""
