@@ -102,6 +102,7 @@ def table() -> list[Check]:
         Check("unit", tool("pytest", "tests/unit", "--numprocesses=2"), "unit", figure=PYTEST_FIGURE, timeout=900),
         Check("artefact", script("artefact"), "package", figure=r"(\d+ files, \d+ kB)"),
         Check("docs", script("docs"), "package", figure=r"(\d+ pages)"),
+        Check("sglang-contract", script("sglang_contract"), "package", figure=r"(\d+ versions x \d+ questions)"),
         Check("sanity", script("sanity"), "package", figure=r"(\d+ sanity tests)", timeout=1500),
         Check(
             "integration",
