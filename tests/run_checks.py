@@ -42,6 +42,7 @@ PACKAGES = {
     "mount": "mount",
     "strace": "strace",
     "chattr": "e2fsprogs",
+    "gcc": "gcc",
     "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
     "/etc/ssl/certs/ca-certificates.crt": "ca-certificates",
 }
@@ -109,7 +110,7 @@ def table() -> list[Check]:
             tool("pytest", "tests/integration", "--numprocesses=2"),
             "run",
             figure=PYTEST_FIGURE,
-            programs=("unshare", "mount"),
+            programs=("unshare", "mount", "gcc"),
             root=True,
             timeout=1500,
         ),
