@@ -1,0 +1,192 @@
+// Copyright: gpu_node.tuning contributors
+// GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// What protocol.h leaves open, for the GPU: how words travel, how sums are rounded, how long a wait lasts.
+#pragma once
+
+#include <type_traits>
+
+#include "pcie_allreduce.h"
+#include "protocol.h"
+
+namespace pcar {
+
+// Pinned host memory, so that the host can read it, and end all waits, while a kernel spins.
+struct Alarm {
+    volatile int code;
+    volatile int peer;
+    volatile unsigned long long call;
+    volatile int abandon;
+};
+
+struct Call {
+    Post post;
+    Tensor tensor;
+    State *state;
+    Alarm *alarm;
+    uint64_t patience;  // nanoseconds
+};
+
+constexpr uint32_t ABANDONED = 1000;
+
+struct Gpu {
+    State *state;
+    Alarm *alarm;
+    uint64_t patience;
+    uint32_t turn_of_call;
+
+    __device__ __forceinline__ Word take(const Word *at) const {
+        Word word;
+        asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(word.lane[0]), "=r"(word.lane[1]), "=r"(word.lane[2]), "=r"(word.lane[3])
+                     : "l"(at));
+        return word;
+    }
+
+    __device__ __forceinline__ void put(Word *at, const Word &word) const {
+        asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(word.lane[0]), "r"(word.lane[1]),
+                     "r"(word.lane[2]), "r"(word.lane[3])
+                     : "memory");
+    }
+
+    // A posted store: nothing waits for it. In a vector access each lane is an access of its own for the memory model.
+    __device__ __forceinline__ void push(Word *at, const Word &word) const {
+        asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(word.lane[0]), "r"(word.lane[1]),
+                     "r"(word.lane[2]), "r"(word.lane[3])
+                     : "memory");
+    }
+
+    __device__ __forceinline__ void clear(Word *at) const { push(at, empty()); }
+
+    // Predicated, not branched, so that the loads of several words are in flight together.
+    __device__ __forceinline__ void poll(Word &word, const Word *at, bool missing) const {
+        asm volatile("{\n"
+                     "  .reg .pred missing;\n"
+                     "  setp.ne.u32 missing, %5, 0;\n"
+                     "  @missing ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+                     "}"
+                     : "+r"(word.lane[0]), "+r"(word.lane[1]), "+r"(word.lane[2]), "+r"(word.lane[3])
+                     : "l"(at), "r"(static_cast<uint32_t>(missing))
+                     : "memory");
+    }
+
+    __device__ __forceinline__ uint32_t arrive(uint32_t *counter, uint32_t blocks) const {
+        return atomicInc(counter, blocks - 1);  // back at zero after the last block
+    }
+
+    __device__ __forceinline__ void turn(State *of, uint32_t next, uint32_t extent) const {
+        of->turn = next;
+        of->extent = extent;
+        of->calls += 1;
+    }
+
+    // The clock is not read before a wait has become long: the first look costs nothing that a call in time would notice.
+    __device__ __forceinline__ bool gives_up(uint32_t spin, uint64_t &since, uint32_t peer, bool last_hop) const {
+        if (spin % 128 != 127) return false;
+        uint64_t now;
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+        if (since == 0) since = now;
+        if (*static_cast<volatile uint32_t *>(&state->failed) != 0) return true;
+        if (alarm->abandon != 0) {
+            atomicCAS(&state->failed, 0u, ABANDONED);
+            return true;
+        }
+        // Who waits for the sum of an owner waits longer than the owner, so that the rank that is blamed is the one that is silent.
+        if (now - since < (last_hop ? patience : patience / 8 * 7)) return false;
+        if (atomicCAS(&state->failed, 0u, peer + 1) == 0) {
+            alarm->peer = static_cast<int>(peer);
+            const bool turned = *static_cast<volatile uint32_t *>(&state->turn) != turn_of_call;
+            alarm->call = *static_cast<volatile uint64_t *>(&state->calls) + (turned ? 0 : 1);
+            __threadfence_system();
+            alarm->code = PCAR_EWATCHDOG;
+        }
+        return true;
+    }
+};
+
+// Conversions in PTX: the headers of the 16-bit types would take longer to compile than all of this.
+struct Bf16 {
+    static constexpr uint32_t per_lane = 2, bytes = 2, minus_zero = 0x80008000u;
+    static __device__ __forceinline__ float value(uint32_t lane, uint32_t part) {
+        return __uint_as_float(part == 0 ? lane << 16 : lane & 0xFFFF0000u);
+    }
+    static __device__ __forceinline__ uint32_t rounded(const float *sum) {
+        uint32_t lane;
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(lane) : "f"(sum[1]), "f"(sum[0]));
+        return lane;
+    }
+};
+
+struct Fp16 {
+    static constexpr uint32_t per_lane = 2, bytes = 2, minus_zero = 0x80008000u;
+    static __device__ __forceinline__ float value(uint32_t lane, uint32_t part) {
+        float wide;
+        asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(static_cast<uint16_t>(part == 0 ? lane : lane >> 16)));
+        return wide;
+    }
+    static __device__ __forceinline__ uint32_t rounded(const float *sum) {
+        uint32_t lane;
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(lane) : "f"(sum[1]), "f"(sum[0]));
+        return lane;
+    }
+};
+
+struct Fp32 {
+    static constexpr uint32_t per_lane = 1, bytes = 4, minus_zero = 0x80000000u;
+    static __device__ __forceinline__ float value(uint32_t lane, uint32_t) { return __uint_as_float(lane); }
+    static __device__ __forceinline__ uint32_t rounded(const float *sum) { return __float_as_uint(sum[0]); }
+};
+
+// In float, from rank 0 upwards on every rank, rounded once: so every rank has the same bits. From +0.0, so a sum that is zero is +0.0
+// whatever the signs of its zeros.
+template <class Type> struct Sum {
+    static constexpr uint32_t minus_zero = Type::minus_zero;
+
+    template <uint32_t W> static __device__ __forceinline__ Word of(const Word (&word)[W]) {
+        Word sum;
+        PCAR_UNROLL
+        for (int lane = 0; lane < 4; ++lane) {
+            float part[Type::per_lane];
+            PCAR_UNROLL
+            for (uint32_t n = 0; n < Type::per_lane; ++n) {
+                part[n] = 0.0f;
+                PCAR_UNROLL
+                for (uint32_t source = 0; source < W; ++source)
+                    part[n] = __fadd_rn(part[n], Type::value(word[source].lane[lane], n));
+            }
+            sum.lane[lane] = Type::rounded(part);
+        }
+        return sum;
+    }
+};
+
+constexpr int MAX_THREADS = 512;
+
+template <class Type, uint32_t W, bool two_shot>
+__global__ void __launch_bounds__(MAX_THREADS, 1) all_reduce(const __grid_constant__ Call call) {
+    using Rules = Protocol<W, Sum<Type>, Gpu>;
+    using Algorithm = std::conditional_t<two_shot, typename Rules::TwoShot, typename Rules::OneShot>;
+    const Share share{blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x};
+
+    State seen;
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(seen.turn), "=r"(seen.extent), "=r"(seen.failed), "=r"(seen.arrived)
+                 : "l"(call.state));
+    Gpu gpu{call.state, call.alarm, call.patience, seen.turn};
+    const auto first = Algorithm::load(gpu, call.post, call.tensor, share.first, share);
+    if (seen.failed != 0) {
+        Output output = {empty(), 0};
+        PCAR_ROLLED
+        for (uint32_t at = share.first; at < call.tensor.words; at += share.stride)
+            output.write(gpu, call.tensor, at, not_a_number());
+        return output.finish(call.tensor);
+    }
+    Algorithm::send(gpu, call.post, call.tensor, seen.turn, share, first);
+    Rules::clear(gpu, call.post, seen.turn, seen.extent, share);
+    __syncthreads();
+    if (threadIdx.x == 0) Rules::leave(gpu, call.state, seen.turn, Algorithm::extent(call.tensor), gridDim.x);
+    Algorithm::receive(gpu, call.post, call.tensor, seen.turn, share);
+}
+
+}  // namespace pcar
