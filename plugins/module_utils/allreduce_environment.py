@@ -63,6 +63,7 @@ class Environment:
     def install(self, files: dict, stamp: dict, compiler: Compiler) -> None:
         """Raises TuningError; then what was installed before is still there, or, where it was being replaced, nothing is."""
         self._refuse_without_tools()
+        os.umask(0o022)  # the engine may run as another user than this
         with tempfile.TemporaryDirectory(prefix="gpu_node_tuning-allreduce-") as scratch:
             allreduce_project.write(files, scratch)
             self._compile(scratch, compiler)

@@ -26,6 +26,11 @@ options:
     description: Environment of the engine, name to value; NCCL is measured with its settings.
     type: dict
     default: {}
+  build:
+    description:
+      - Digest of the build that shall be proved, as M(gpu_node.tuning.allreduce_build) returned it in its stamp. Without it, the installed one.
+      - In check mode it may be one that is not installed yet.
+    type: str
   transport:
     description: V(peer) or V(host_staged), as M(gpu_node.tuning.allreduce_build) returned it.
     type: str
@@ -142,9 +147,9 @@ def proof_of(params: dict) -> tuple:
 
 def decide(params: dict, check_mode: bool) -> dict:
     wanted = wanted_of(params)
-    proof, build = proof_of(params)
+    proof, installed = proof_of(params)
     table = proof.table()
-    reasons = reasons_to_measure(table, build, wanted)
+    reasons = reasons_to_measure(table, params["build"] or installed, wanted)
     if not reasons:
         return keep(proof, table, wanted, check_mode)
     if check_mode:
@@ -155,9 +160,10 @@ def decide(params: dict, check_mode: bool) -> dict:
             "table": None,
             "lines": ["would be proved and measured"],
         }
-    if build is None:
+    if installed is None or params["build"] not in (None, installed):
         raise TuningError(
-            "pcie_allreduce: not installed for this interpreter; legal: a build of allreduce_build. Run that first."
+            f"build {params['build'] or 'of pcie_allreduce'}: not installed for this interpreter, found: {installed or 'none'}. "
+            f"Legal: what allreduce_build installed. Run that first."
         )
     proof.check(wanted.transport)
     return result(True, reasons, proof.tune(wanted))
@@ -187,6 +193,7 @@ def main() -> None:
         argument_spec={
             "interpreter": {"type": "path", "required": True},
             "service_environment": {"type": "dict", "default": {}},
+            "build": {"type": "str"},
             "transport": {"type": "str", "choices": ["peer", "host_staged"], "default": "peer"},
             "rows": {"type": "list", "elements": "int", "default": [1, 2, 3, 4, 8]},
             "hidden": {"type": "int", "default": 7168},

@@ -158,6 +158,7 @@ def test_built_proved_measured_enabled_kept_rebuilt_and_removed(fleet):
     newer = built.play("--check", "--diff", custom_allreduce_nvcc=compiler(built.node.scratch, "13.0"))
     assert newer.rc == 0, str(newer)
     assert "a: built, because nvcc: was 12.9.88, is 13.0.88" in newer.stdout
+    assert built.result(newer, "allreduce_tune")["reasons"][0].startswith("build: was ")
     assert built.stamp()["nvcc"] == "12.9.88"
     rebuilt = (
         built.play()

@@ -57,6 +57,9 @@ class Tensor:
     def data_ptr(self):
         return self
 
+    def __radd__(self, zero: int) -> Tensor:
+        return self  # sum() begins with it
+
     def __add__(self, other: Tensor) -> Tensor:
         return Tensor([one + two for one, two in zip(self.values, other.values, strict=True)])
 

@@ -163,7 +163,7 @@ class Communicator:
 
 
 def _watch(communicator: weakref.ref, closed: threading.Event, abort: bool) -> None:
-    """A graph that is replayed cannot raise: after a time-out its sums are wrong, and an engine that went on would serve them."""
+    """A graph that is replayed cannot raise: after a time-out its sums are NaN, and an engine that went on would serve what comes of them."""
     while not closed.wait(WATCH_SECONDS):
         watched = communicator()
         status = watched.time_out() if watched is not None else None

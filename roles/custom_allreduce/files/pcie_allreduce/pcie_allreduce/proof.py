@@ -93,17 +93,19 @@ def _compiled(communicator: Communicator, gpu, count: int) -> None:
     doubled = torch.compile(
         lambda tensor: communicator.custom_all_reduce(tensor) * 2, backend="aot_eager", fullgraph=True
     )
-    _refuse_wrong_sum(gpu, doubled(gpu.integers(count, "bfloat16", gpu.rank)) / 2, count, "bfloat16", 0)
+    _refuse(_wrong(gpu, doubled(gpu.integers(count, "bfloat16", gpu.rank)) / 2, count, "bfloat16", 0))
 
 
 def _captured(communicator: Communicator, gpu, count: int) -> None:
     source, found = gpu.integers(count, "bfloat16", gpu.rank), []
     graph = captured(lambda: found.append(communicator.custom_all_reduce(source)), CALLS)
+    wrong = []
     for turn in range(REPLAYS):
         source.copy_(_tensors(gpu, count, "bfloat16", turn)[0])
         graph.replay()
         gpu.synchronize()
-        _refuse_wrong_sum(gpu, found[-1], count, "bfloat16", turn)
+        wrong += _wrong(gpu, found[-1], count, "bfloat16", turn)
+    _refuse(wrong)
 
 
 def _case(ranks, gpu, workspace: Workspace, count: int, dtype: str, launch: crossover.Launch) -> int:
@@ -115,20 +117,28 @@ def _case(ranks, gpu, workspace: Workspace, count: int, dtype: str, launch: cros
 
 
 def _eager(gpu, workspace, count, dtype, launch) -> None:
+    wrong = []
     for turn in range(3):
         source, target = _tensors(gpu, count, dtype, turn)
         _call(gpu, workspace, source, target, dtype, launch)
-        _refuse_wrong(gpu, workspace, target, count, dtype, turn)
+        gpu.synchronize()
+        wrong += _wrong(gpu, target, count, dtype, turn)
+    refuse_time_out(workspace)
+    _refuse(wrong)
 
 
 def _graph(gpu, workspace, count, dtype, launch) -> None:
     """Other data for each replay: a result of the replay before would pass otherwise."""
     source, target = _tensors(gpu, count, dtype, 0)
     graph = captured(lambda: _call(gpu, workspace, source, target, dtype, launch), CALLS)
+    wrong = []
     for turn in range(REPLAYS):
         source.copy_(_tensors(gpu, count, dtype, turn)[0])
         graph.replay()
-        _refuse_wrong(gpu, workspace, target, count, dtype, turn)
+        gpu.synchronize()
+        wrong += _wrong(gpu, target, count, dtype, turn)
+    refuse_time_out(workspace)
+    _refuse(wrong)
 
 
 def _bits(ranks, gpu, workspace, count, dtype, launch) -> str:
@@ -153,13 +163,12 @@ def _call(gpu, workspace, source, target, dtype, launch) -> None:
     workspace.all_reduce(source.data_ptr(), target.data_ptr(), source.numel(), dtype, *launch, gpu.stream())
 
 
-def _refuse_wrong(gpu, workspace, target, count, dtype, turn) -> None:
-    gpu.synchronize()
-    refuse_time_out(workspace)
-    _refuse_wrong_sum(gpu, target, count, dtype, turn)
-
-
-def _refuse_wrong_sum(gpu, found, count, dtype, turn) -> None:
+def _wrong(gpu, found, count, dtype, turn) -> list:
+    """The turn, where its sum is wrong. Nothing is raised between calls: the other ranks make all of them, and would wait."""
     wanted = sum(gpu.integers(count, dtype, rank + turn * gpu.world) for rank in range(gpu.world))
-    if not gpu.equal(found, wanted):
-        raise ArithmeticError(f"a wrong sum in call {turn}")
+    return [] if gpu.equal(found, wanted) else [turn]
+
+
+def _refuse(wrong: list) -> None:
+    if wrong:
+        raise ArithmeticError(f"wrong sums in call {', '.join(str(turn) for turn in wrong)}")
