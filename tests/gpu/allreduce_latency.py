@@ -122,8 +122,7 @@ def ways(rows: int, world: int) -> list[tuple]:
                 (algorithm, blocks, threads)
                 for threads in THREADS
                 if items / 12 <= blocks * threads < items * 2 + threads
-                or (blocks == BLOCKS[-1]
-                and threads == THREADS[-1])
+                or (blocks == BLOCKS[-1] and threads == THREADS[-1])
             ]
     return found
 
