@@ -16,7 +16,7 @@ import statistics
 import sys
 import time
 
-CALLS = 50  # in one graph
+CALLS = int(os.environ.get("LATENCY_CALLS", "50"))  # in one graph
 REPLAYS = 15
 
 

@@ -55,7 +55,7 @@ def environment_of(profile: str) -> dict:
     return resolve_named(profile, str(ROOT / "roles/profile/vars/profiles"))[0]["env"]
 
 
-def measure(interpreter: str, variables: dict) -> list:
+def measure(interpreter: str, variables: dict, sizes: tuple = SIZES) -> list:
     """What each rank printed."""
     listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout
     world = sum(line.startswith("GPU ") for line in listed.splitlines())
@@ -70,7 +70,7 @@ def measure(interpreter: str, variables: dict) -> list:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     ranks = [
         subprocess.Popen(
-            [*program, str(rank), str(world), str(port), *map(str, SIZES)], env=environment, cwd="/", **pipes
+            [*program, str(rank), str(world), str(port), *map(str, sizes)], env=environment, cwd="/", **pipes
         )
         for rank in range(world)
     ]

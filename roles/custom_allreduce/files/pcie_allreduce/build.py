@@ -19,8 +19,9 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Iterable, List, Optional, Sequence
+from typing import Optional
 
 FOLDER = Path(__file__).resolve().parent
 SOURCE = FOLDER / "csrc" / "pcie_allreduce.cu"
@@ -35,7 +36,7 @@ class BuildError(Exception):
 
 def command(
     nvcc: str, sms: Iterable[str], output: str, source: str = str(SOURCE), extra: Sequence[str] = ()
-) -> List[str]:
+) -> list[str]:
     """The whole command line; `sms` are compute capabilities as 9.0, 90 or sm_90."""
     numbers = sorted({sm_number(sm) for sm in sms})
     if not numbers:
@@ -44,7 +45,7 @@ def command(
     return [nvcc, *FLAGS, *targets, *extra, "-o", output, source, *library_folder(nvcc), "-lrt"]
 
 
-def library_folder(nvcc: str) -> List[str]:
+def library_folder(nvcc: str) -> list[str]:
     """NVIDIA's wheels have the runtime in lib, where their own nvcc does not look for it."""
     folder = Path(nvcc).resolve().parent.parent / "lib"
     return [f"-L{folder}"] if (folder / "libcudart_static.a").exists() else []
@@ -69,7 +70,9 @@ def find_nvcc(named: Optional[str] = None) -> str:
     home = os.environ.get("CUDA_HOME")
     candidates = [os.path.join(home, "bin", "nvcc")] if home else []
     candidates += ["nvcc", "/usr/local/cuda/bin/nvcc"]
-    candidates += [path for folder in sys.path for path in sorted(glob.glob(os.path.join(folder, "nvidia/cu*/bin/nvcc")))]
+    candidates += [
+        path for folder in sys.path for path in sorted(glob.glob(os.path.join(folder, "nvidia/cu*/bin/nvcc")))
+    ]
     for candidate in candidates:
         if path := shutil.which(candidate):
             return path
@@ -79,7 +82,7 @@ def find_nvcc(named: Optional[str] = None) -> str:
     )
 
 
-def sms_of_this_machine() -> List[str]:
+def sms_of_this_machine() -> list[str]:
     query = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
     try:
         answer = subprocess.run(query, check=True, capture_output=True, text=True, timeout=60).stdout

@@ -273,7 +273,7 @@ int build(Communicator &self) {
     TRY(load_kernels(self.world));
     TRY_CUDA(cudaHostAlloc(reinterpret_cast<void **>(&self.alarm), sizeof(Alarm), cudaHostAllocMapped | cudaHostAllocPortable),
              "cudaHostAlloc of the error word");
-    memset(const_cast<Alarm *>(self.alarm), 0, sizeof(Alarm));
+    memset(self.alarm, 0, sizeof(Alarm));
     TRY_CUDA(cudaHostGetDevicePointer(reinterpret_cast<void **>(&self.alarm_on_device), self.alarm, 0),
              "cudaHostGetDevicePointer of the error word");
     TRY_CUDA(cudaMalloc(reinterpret_cast<void **>(&self.state), sizeof(State)), "cudaMalloc of the state");
