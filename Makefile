@@ -25,7 +25,7 @@ unexport PYTHONPATH PYTHONHOME
 
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --no-input --disable-pip-version-check --no-deps
 
-.PHONY: help setup demo test lint unit format pages bench gpu-test gpu-bench changelog requirements clean
+.PHONY: help setup demo test lint unit format pages bench gpu-test gpu-bench gpu-allreduce changelog requirements clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -64,6 +64,9 @@ gpu-test: setup ## on a GPU machine, as root: probe its GPUs, tune it, ask NCCL,
 
 gpu-bench: setup ## on a GPU machine: time a small all_reduce under the profiles, in one run (GPU_PYTHON=the Python with torch)
 	@$(BIN)/python tests/gpu/profile_latency.py --interpreter $(GPU_PYTHON)
+
+gpu-allreduce: ## on a GPU machine with nvcc: prove the all-reduce library
+	@$(PYTHON) tests/gpu/allreduce_this_machine.py
 
 requirements: $(VENV)/.demo-stamp ## resolve requirements/*.in anew into the pinned *.txt
 	@$(PIP_INSTALL) uv

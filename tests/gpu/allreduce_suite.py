@@ -23,7 +23,7 @@ from rank_processes import Group
 
 SLOT = 65536
 GRIDS = ((0, 0), (1, 32), (2, 64), (7, 96), (16, 256), (4, 512), (3, 128))
-ELEMENTS = 1013  # odd, and more than one word for every rank
+ELEMENTS = 509  # odd, and more than one word for every rank
 PATIENCE = 1.0  # seconds of the watchdog where it is to bark
 GPU_SHARED = 8 << 20  # a difference in free memory that is not a leak of a thousand rounds
 
@@ -291,11 +291,12 @@ class Suite:
             "a killed rank is reported in time",
             code == WATCHDOG and seconds < PATIENCE + 2,
             f"rank {peer}, call {call}, after {seconds:.2f} s",
+            self.world - 1,
         )
         started = time.monotonic()
         rank.communicator.destroy()
         seconds = time.monotonic() - started
-        self.say("destroy does not wait for a rank that is gone", seconds < 2, f"{seconds:.3f} s")
+        self.say("destroy does not wait for a rank that is gone", seconds < 2, f"{seconds:.3f} s", self.world - 1)
 
 
 def two_processes(

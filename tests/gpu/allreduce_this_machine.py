@@ -32,31 +32,39 @@ from allreduce_suite import one_process, two_processes
 
 
 class Report:
-    """A property holds when every process says so; it is printed when the last one has spoken."""
-
     def __init__(self) -> None:
         self.failed: list[str] = []
         self.passed = 0
 
-    def of(self, title: str):
-        said: dict[str, list] = {}
-
-        def line(_number: int, told: tuple) -> None:
-            what, holds, note, processes = told
-            told_so_far = said.setdefault(what, [])
-            told_so_far.append((holds, note))
-            if len(told_so_far) == processes:
-                wrong = [note for holds, note in told_so_far if not holds]
-                self.hold(f"{title}: {what}", not wrong, wrong[0] if wrong else told_so_far[0][1])
-
-        return line
-
-    def hold(self, what: str, holds: bool, note: str = "") -> None:
-        print(f"{'ok    ' if holds else 'FAILED'}  {what}{f' ({note})' if note else ''}", flush=True)
+    def hold(self, title: str, what: str, holds: bool, note: str = "", brief: bool = False) -> None:
         if holds:
             self.passed += 1
         else:
-            self.failed.append(what)
+            self.failed.append(f"{title}: {what}")
+        if not holds or not brief:
+            print(f"{'ok    ' if holds else 'FAILED'}  {what}{f' ({note})' if note else ''}", flush=True)
+
+
+class Run:
+    """A property holds when every process that sees it says so; it is printed when the last one has spoken."""
+
+    def __init__(self, report: Report, title: str, brief: bool) -> None:
+        self.report, self.title, self.brief = report, title, brief
+        self.waiting: dict[str, list] = {}
+
+    def line(self, _number: int, told: tuple) -> None:
+        what, holds, note, processes = told
+        so_far = self.waiting.setdefault(what, [])
+        so_far.append((holds, note))
+        if len(so_far) == processes:
+            wrong = [note for holds, note in self.waiting.pop(what) if not holds]
+            self.report.hold(self.title, what, not wrong, wrong[0] if wrong else note, self.brief)
+
+    def finish(self, complaints: list[str]) -> None:
+        for what in self.waiting:
+            self.report.hold(self.title, what, False, "not every process came so far")
+        for complaint in complaints:
+            self.report.hold(self.title, complaint, False)
 
 
 def main() -> int:
@@ -68,6 +76,7 @@ def main() -> int:
         "--replays", type=int, default=1_000_000, help="calls over peer memory (%(default)s); the other runs make fewer"
     )
     options.add_argument("--rounds", type=int, default=1000, help="create and destroy (%(default)s)")
+    options.add_argument("--verbose", action="store_true", help="a line for every property of every world size, too")
     arguments = options.parse_args()
     gpus, driver = listed("name"), listed("driver_version")
     os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = "32"  # ranks of one process must not share a queue of the GPU
@@ -77,7 +86,7 @@ def main() -> int:
             paths = (arguments.library, arguments.helper)
         else:
             paths = build_all(Path(scratch), listed("compute_cap"), arguments.nvcc)
-        everything(report, [str(path) for path in paths], len(gpus), arguments)
+        everything(report, tuple(str(path) for path in paths), len(gpus), arguments)
     print(f"{datetime.datetime.now(datetime.UTC).date()}, {len(gpus)}x {gpus[0]}, driver {driver[0]}")
     print(f"{report.passed} passed, {len(report.failed)} failed")
     for what in report.failed:
@@ -85,26 +94,30 @@ def main() -> int:
     return 1 if report.failed or not report.passed else 0
 
 
-def everything(report: Report, paths: list[str], gpus: int, arguments: argparse.Namespace) -> None:
-    paths = tuple(paths)
+def everything(report: Report, paths: tuple, gpus: int, arguments: argparse.Namespace) -> None:
     runs = []
-    if gpus >= 2:
-        for transport, replays in ((PEER, arguments.replays), (HOST_STAGED, arguments.replays // 10)):
-            given = [(process, 2, transport, paths, replays, arguments.rounds) for process in range(2)]
-            runs.append((f"2 processes, {TRANSPORTS[transport]}", two_processes, given, 150))
-    else:
-        report.hold("two processes, one a GPU: not run, this machine has one GPU", False)
-    few = arguments.replays // 50
-    worlds = [(world, PEER) for world in range(2, 9)] + [(3, HOST_STAGED), (8, HOST_STAGED)]
-    for world, transport in worlds:
+    for transport, replays in ((PEER, arguments.replays), (HOST_STAGED, arguments.replays // 10)):
+        given = [(process, 2, transport, paths, replays, arguments.rounds) for process in range(2)]
+        runs.append((f"2 processes, {TRANSPORTS[transport]}", two_processes, given, 150))
+    if gpus < 2:
+        runs.clear()
+        report.hold("2 processes", "not run: this machine has one GPU", False)
+    for world, transport in [(world, PEER) for world in range(2, 9)] + [(3, HOST_STAGED), (8, HOST_STAGED)]:
         title = f"{world} ranks in one process, {TRANSPORTS[transport]}"
-        runs.append((title, one_process, [(world, min(gpus, 2), transport, paths, few)], 60))
+        runs.append(
+            (title, one_process, [(world, min(gpus, 2), transport, paths, max(50, arguments.replays // 100))], 60)
+        )
     for title, target, given, seconds in runs:
-        started = time.monotonic()
-        complaints = rank_processes.run(target, given, seconds, report.of(title))
-        for complaint in complaints:
-            report.hold(f"{title}: {complaint}", False)
-        print(f"        {title}: {time.monotonic() - started:.1f} s", flush=True)
+        one_run(report, title, target, given, seconds, brief=len(given) == 1 and not arguments.verbose)
+
+
+def one_run(report: Report, title: str, target, given: list[tuple], seconds: float, brief: bool) -> None:
+    print(f"{title}:", flush=True)
+    started, passed, failed = time.monotonic(), report.passed, len(report.failed)
+    run = Run(report, title, brief)
+    run.finish(rank_processes.run(target, given, seconds, run.line))
+    held, broken = report.passed - passed, len(report.failed) - failed
+    print(f"        {held} properties hold, {broken} do not, {time.monotonic() - started:.1f} s", flush=True)
 
 
 def listed(field: str) -> list[str]:

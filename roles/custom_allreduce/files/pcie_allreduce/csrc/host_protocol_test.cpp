@@ -225,22 +225,30 @@ template <uint32_t W, class Rules> struct Rank {
             }
     }
 
-    // The blocks of a grid one after the other: what they share is the state, and the last one turns it.
+    // The blocks of a grid: all at once, or each one when the one before is done, as on a GPU that has room for one only.
     template <class Algorithm> void reduce(const Tensor &tensor, const Plan &plan) {
+        const bool together = network.random.below(2) != 0;
         State seen[MAX_BLOCKS];
+        uint32_t order[MAX_BLOCKS];
+        const auto end = [&](uint32_t block) {
+            Algorithm::receive(network, post, tensor, seen[block].turn, Share{block, plan.blocks});
+            Calls::leave(network, kept(block), order[block], seen[block].turn, Algorithm::extent(tensor), counted(plan));
+        };
         for (uint32_t block = 0; block < plan.blocks; ++block) {
-            State *kept = &state[own_turn<Rules>() ? block : 0];
-            seen[block] = *kept;
             const Share share{block, plan.blocks};
+            seen[block] = *kept(block);
             Algorithm::send(network, post, tensor, seen[block].turn, share,
                             Algorithm::load(network, post, tensor, share.first, share));
             Calls::clear(network, post, seen[block].turn, seen[block].extent, share);
-            Calls::leave(network, kept, seen[block].turn, Algorithm::extent(tensor), own_turn<Rules>() ? 1 : plan.blocks);
+            order[block] = Calls::arrive(network, kept(block), counted(plan));
             network.stall();
+            if (!together) end(block);
         }
-        for (uint32_t block = 0; block < plan.blocks; ++block)
-            Algorithm::receive(network, post, tensor, seen[block].turn, Share{block, plan.blocks});
+        for (uint32_t block = 0; together && block < plan.blocks; ++block) end(block);
     }
+
+    State *kept(uint32_t block) { return &state[own_turn<Rules>() ? block : 0]; }
+    uint32_t counted(const Plan &plan) const { return own_turn<Rules>() ? 1 : plan.blocks; }
 
     uint32_t expected(const Plan &plan, uint64_t call, uint32_t at) const {
         Word all[W];

@@ -78,7 +78,7 @@ struct Gpu {
     __device__ __forceinline__ void turn(State *of, uint32_t next, uint32_t extent) const {
         of->turn = next;
         of->extent = extent;
-        of->calls += 1;
+        atomicAdd(reinterpret_cast<unsigned long long *>(&of->calls), 1ull);  // not a load that would have to be waited for
     }
 
     // The clock is not read before a wait has become long: the first look costs nothing that a call in time would notice.
@@ -185,8 +185,10 @@ __global__ void __launch_bounds__(MAX_THREADS, 1) all_reduce(const __grid_consta
     Algorithm::send(gpu, call.post, call.tensor, seen.turn, share, first);
     Rules::clear(gpu, call.post, seen.turn, seen.extent, share);
     __syncthreads();
-    if (threadIdx.x == 0) Rules::leave(gpu, call.state, seen.turn, Algorithm::extent(call.tensor), gridDim.x);
+    uint32_t order = 0;
+    if (threadIdx.x == 0) order = Rules::arrive(gpu, call.state, gridDim.x);
     Algorithm::receive(gpu, call.post, call.tensor, seen.turn, share);
+    if (threadIdx.x == 0) Rules::leave(gpu, call.state, order, seen.turn, Algorithm::extent(call.tensor), gridDim.x);
 }
 
 }  // namespace pcar

@@ -202,9 +202,11 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
         }
     }
 
-    // Called by one thread of a block after the whole block has read the state. The turn changes once a call, whatever the grid.
-    static PCAR_FN void leave(Memory &memory, State *state, uint32_t turn, uint32_t extent, uint32_t blocks) {
-        const uint32_t order = memory.arrive(&state->arrived, blocks);
+    // By one thread of a block: `arrive` after the whole block has read the state, `leave` when the block is done. The turn changes once a
+    // call, whatever the grid. In two parts, because the answer of the first takes a while and nothing before the second needs it.
+    static PCAR_FN uint32_t arrive(Memory &memory, State *state, uint32_t blocks) { return memory.arrive(&state->arrived, blocks); }
+
+    static PCAR_FN void leave(Memory &memory, State *state, uint32_t order, uint32_t turn, uint32_t extent, uint32_t blocks) {
         if (order == (Rules::last_block_turns ? blocks - 1 : 0)) memory.turn(state, after(turn), extent);
     }
 

@@ -1,0 +1,32 @@
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Controller side of the module allreduce_build: read the project and send it along, so that the node needs one round trip and keeps no source."""
+
+from __future__ import annotations
+
+from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpu_node.tuning.plugins.module_utils import allreduce_project
+from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+
+MODULE = "gpu_node.tuning.allreduce_build"
+
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        super().run(tmp, task_vars)
+        arguments = dict(self._task.args)
+        src = arguments.pop("src", "pcie_allreduce")
+        if arguments.get("state", "present") == "present":
+            arguments["source"] = self._packed(src)
+        result = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
+        # Pages of packed text would hide everything else of a verbose run.
+        result.get("invocation", {}).get("module_args", {}).pop("source", None)
+        return result
+
+    def _packed(self, src):
+        try:
+            return allreduce_project.pack(allreduce_project.read(self._find_needle("files", src)))
+        except (AnsibleError, TuningError) as error:
+            raise AnsibleActionFail(f"src {src!r}: no project on the controller: {error}") from error

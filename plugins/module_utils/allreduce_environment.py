@@ -1,0 +1,169 @@
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build the package in a scratch directory, try it there, and only then install it into the interpreter's environment; or remove it."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import shutil
+import tempfile
+from typing import NamedTuple, Optional
+
+from ansible_collections.gpu_node.tuning.plugins.module_utils import allreduce_project, bounded_command
+from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+
+PACKAGE, DISTRIBUTION = "pcie_allreduce", "pcie-allreduce"
+LIBRARY = "libpcie_allreduce.so"
+# Of the node's own settings none applies: one package, from one file, into this environment.
+PIP = {
+    "PIP_BREAK_SYSTEM_PACKAGES": "1",  # the interpreter was named by a person, and it is where torch is
+    "PIP_CONFIG_FILE": os.devnull,
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_NO_INPUT": "1",
+    "PIP_ROOT_USER_ACTION": "ignore",
+    "PIP_USER": "0",
+}
+
+
+class Compiler(NamedTuple):
+    nvcc: str
+    capability: str
+
+
+class Environment:
+    """The environment of one interpreter. ``packages`` is its folder for packages; ``timeout`` (seconds) bounds every command."""
+
+    def __init__(self, interpreter: str, packages: str, timeout: float):
+        self.interpreter = interpreter
+        self.packages = packages
+        self.timeout = timeout
+
+    @property
+    def folder(self) -> str:
+        return os.path.join(self.packages, PACKAGE)
+
+    @property
+    def traces(self) -> list:
+        """Everything of the package that lies in the environment."""
+        return sorted(glob.glob(os.path.join(glob.escape(self.packages), PACKAGE + "*")))
+
+    def stamp(self):
+        """The stamp of what is installed; None for nothing, and for a package without one something that is no stamp."""
+        if not os.path.isdir(self.folder):
+            return None
+        try:
+            with open(os.path.join(self.folder, "stamp.json"), encoding="utf-8") as stream:
+                return json.load(stream)
+        except (OSError, ValueError):
+            return {}
+
+    def install(self, files: dict, stamp: dict, compiler: Compiler) -> None:
+        """Raises TuningError; then what was installed before is still there, or, where it was being replaced, nothing is."""
+        self._refuse_without_tools()
+        os.umask(0o022)  # the engine may run as another user than this
+        with tempfile.TemporaryDirectory(prefix="gpu_node_tuning-allreduce-") as scratch:
+            allreduce_project.write(files, scratch)
+            self._compile(scratch, compiler)
+            with open(os.path.join(scratch, PACKAGE, "stamp.json"), "w", encoding="utf-8") as stream:
+                json.dump(stamp, stream, indent=2)
+            self._try(scratch, "the library that was built")
+            self._pip_install(self._wheel(scratch))
+        self._refuse_half_installed(stamp)
+
+    def remove(self) -> bool:
+        """Whether there was anything to remove. Raises TuningError where something stays."""
+        if not self.traces:
+            return False
+        self._run(["-m", "pip", "uninstall", "--yes", DISTRIBUTION], "/", PIP)
+        for path in self.traces:  # a table, bytecode, or what an uninstall without pip left
+            shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.unlink(path)
+        if self.traces:
+            raise TuningError(
+                f"{self.traces[0]}: cannot be removed; legal: a folder that this user may write. Add become: true."
+            )
+        return True
+
+    def _refuse_without_tools(self) -> None:
+        ended = self._run(["-c", "import pip, setuptools; print(setuptools.__version__)"], "/", {})
+        if ended.code != 0:
+            raise TuningError(
+                f"interpreter {self.interpreter}: cannot build a package: {ended.failure}. Legal: a Python with pip and setuptools. "
+                f"Install both into its environment (uv: `uv pip install --python {self.interpreter} pip setuptools`)."
+            )
+        if int(ended.out.split(".")[0]) < 61:
+            raise TuningError(
+                f"setuptools {ended.out.strip()} of {self.interpreter}: legal: 61 or newer. Upgrade it in this environment."
+            )
+
+    def _compile(self, scratch: str, compiler: Compiler) -> None:
+        output = os.path.join(scratch, PACKAGE, LIBRARY)
+        build = ["build.py", "--nvcc", compiler.nvcc, "--sm", compiler.capability, "--output", output]
+        path = os.pathsep.join([os.path.dirname(compiler.nvcc), bounded_command.PATH])
+        ended = self._run(build, scratch, {"PATH": path})
+        if ended.code != 0 or not os.path.exists(output):
+            raise TuningError(
+                f"nvcc {compiler.nvcc}: did not build for compute capability {compiler.capability}: {ended.failure}. Nothing was installed. "
+                f"Legal: a compiler with its host compiler (g++) and cudart's headers; a longer custom_allreduce_build_timeout where it was stopped."
+            )
+
+    def _wheel(self, scratch: str) -> str:
+        options = [
+            "--no-deps",
+            "--no-index",
+            "--no-build-isolation",
+            "--no-cache-dir",
+            "--wheel-dir",
+            os.path.join(scratch, "wheel"),
+        ]
+        ended = self._run(["-m", "pip", "wheel", *options, scratch], scratch, PIP)
+        wheels = glob.glob(os.path.join(glob.escape(scratch), "wheel", "*.whl"))
+        if ended.code != 0 or len(wheels) != 1:
+            raise TuningError(
+                f"interpreter {self.interpreter}: pip made no wheel: {ended.failure}. Nothing was installed. "
+                f"Legal: pip and setuptools 61 or newer (below 70.1 with the package wheel) in its environment."
+            )
+        return wheels[0]
+
+    def _pip_install(self, wheel: str) -> None:
+        options = ["--no-deps", "--no-index", "--force-reinstall", "--no-cache-dir"]
+        ended = self._run(["-m", "pip", "install", *options, wheel], "/", PIP)
+        if ended.code != 0:
+            raise TuningError(
+                f"interpreter {self.interpreter}: pip did not install the wheel: {ended.failure}. "
+                f"Legal: an environment that this user may write, here {self.packages}. Add become: true, or name another interpreter."
+            )
+
+    def _try(self, cwd: str, what: str) -> None:
+        """Load the library in the interpreter, from the package in ``cwd``."""
+        ended = self._run(["-m", PACKAGE, "probe", "--json"], cwd, {"PYTHONPATH": cwd} if cwd != "/" else {})
+        if ended.code != 0:
+            told = ended.why or _off(ended.out) or ended.last_words
+            raise TuningError(
+                f"{what} does not load in {self.interpreter}: {told}. Nothing new stays installed. "
+                f"Legal: a library for this interpreter's system; build on the node itself, with its own compiler."
+            )
+
+    def _refuse_half_installed(self, stamp: dict) -> None:
+        try:
+            if self.stamp() != stamp:
+                raise TuningError(
+                    f"pip of {self.interpreter} installs elsewhere than {self.packages}, where this interpreter looks first. "
+                    f"Legal: a virtual environment, or an interpreter without a target folder in its settings."
+                )
+            self._try("/", "the installed library")
+        except TuningError:
+            self.remove()
+            raise
+
+    def _run(self, arguments: list, cwd: str, environment: dict) -> bounded_command.Ended:
+        return bounded_command.run([self.interpreter, *arguments], self.timeout, {"HOME": "/", **environment}, cwd)
+
+
+def _off(text: str) -> Optional[str]:
+    try:
+        return json.loads(text)["off"]
+    except (ValueError, KeyError, TypeError):
+        return None

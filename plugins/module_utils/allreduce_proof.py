@@ -1,0 +1,137 @@
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Prove and measure the installed all-reduce with its own command line, and put the table where an engine finds it."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import NamedTuple
+
+from ansible_collections.gpu_node.tuning.plugins.module_utils import bounded_command
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_environment import PACKAGE, Environment
+from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+
+TABLE = "table.json"
+LADDER = (1, 2, 4, 8, 16, 32, 64)  # rows beyond the required ones, to see where NCCL begins to win
+SLACK = 30  # seconds that the command line gets beyond its own limit, to say what was late
+
+
+class Wanted(NamedTuple):
+    """What shall be true of the table on the node."""
+
+    rows: list
+    hidden: int
+    margin: float
+    transport: str
+    enable: bool
+
+
+class Proof:
+    """``environment`` is the engine's variables, ``timeout`` (seconds) bounds each of the two runs."""
+
+    def __init__(self, place: Environment, environment: dict, timeout: int):
+        self._place = place
+        self._environment = environment
+        self._timeout = timeout
+        self.path = os.path.join(place.folder, TABLE)
+
+    def table(self):
+        """The table on the node, or None."""
+        try:
+            with open(self.path, encoding="utf-8") as stream:
+                return json.load(stream)
+        except (OSError, ValueError):
+            return None
+
+    def check(self, transport: str) -> dict:
+        """Raises TuningError where a sum is wrong or a rank does not answer; then no table stays that an engine would trust."""
+        answer = self._ask(["check"], transport)
+        if answer.get("error"):
+            self.forget()
+            raise TuningError(
+                f"transport {transport}: not proved on this node: {answer['error']}. It is installed and off. "
+                f"Legal: sums that are right. {_way_on(transport)}"
+            )
+        return answer
+
+    def tune(self, wanted: Wanted) -> dict:
+        """The table that was measured, written. Raises TuningError where there is no figure."""
+        rows = sorted({*wanted.rows, *LADDER})
+        options = [
+            "--rows",
+            *rows,
+            "--required-rows",
+            *wanted.rows,
+            "--hidden",
+            wanted.hidden,
+            "--margin",
+            wanted.margin,
+        ]
+        table = self._ask(["tune", *options], wanted.transport)
+        if table.get("error") or not table.get("rows"):
+            self.forget()
+            raise TuningError(
+                f"transport {wanted.transport}: could not be measured: {table.get('error') or 'no figures'}. It is installed and off. "
+                f"Legal: GPUs that nothing else uses. Stop the engine while this runs."
+            )
+        return self._write(switched(table, wanted.enable))
+
+    def switch(self, table: dict, enable: bool) -> dict:
+        """The same figures, on or off."""
+        return self._write(switched(table, enable))
+
+    def forget(self) -> None:
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+
+    def _ask(self, arguments: list, transport: str) -> dict:
+        options = ["--json", "--transport", transport, "--timeout", self._timeout]
+        argv = [self._place.interpreter, "-m", PACKAGE, *arguments, *options]
+        home = os.path.expanduser("~")
+        ended = bounded_command.run(
+            [str(word) for word in argv], self._timeout + SLACK, {"HOME": home, **self._environment}
+        )
+        try:
+            answer = json.loads(ended.out)
+        except ValueError:
+            return {"error": ended.failure}
+        return answer if isinstance(answer, dict) else {"error": ended.failure}
+
+    def _write(self, table: dict) -> dict:
+        new = self.path + ".new"
+        with open(new, "w", encoding="utf-8") as stream:
+            json.dump(table, stream, indent=2)
+            stream.write("\n")
+        os.chmod(new, 0o644)
+        os.replace(new, self.path)
+        return table
+
+
+def switched(table: dict, enable: bool) -> dict:
+    """Enabled only where it won and is wanted. The verdict of the measurement stays in ``won``, the words for it in ``verdict``."""
+    won = table.get("won", table["enabled"])
+    verdict = table.get("verdict", table["reason"])
+    reason = verdict if enable else "custom_allreduce_enable is false"
+    return dict(table, won=won, verdict=verdict, enabled=won and enable, reason=reason)
+
+
+def reasons_to_measure(table, build: str, wanted: Wanted) -> list:
+    """One phrase for each thing that the table on the node lacks; empty where it answers what is asked."""
+    if not isinstance(table, dict):
+        return ["nothing was measured yet"]
+    asked = {
+        "build": build,
+        "transport": wanted.transport,
+        "hidden": wanted.hidden,
+        "margin": wanted.margin,
+        "required_rows": sorted(set(wanted.rows)),
+    }
+    return [f"{name}: was {table.get(name)}, is {value}" for name, value in asked.items() if table.get(name) != value]
+
+
+def _way_on(transport: str) -> str:
+    if transport == "peer":
+        return "Set custom_allreduce_transport: host_staged, or leave custom_allreduce out for this node."
+    return "Leave custom_allreduce out for this node."

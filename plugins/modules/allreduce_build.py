@@ -1,0 +1,240 @@
+#!/usr/bin/python
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: allreduce_build
+short_description: Build the custom all-reduce with the node's CUDA compiler and install it for one interpreter
+version_added: 0.1.0
+description:
+  - Looks at the node first; where the kernel cannot work or cannot be built, it says why in one message and changes nothing.
+  - Builds and tries the package in a scratch directory, and only then installs it with C(pip install --no-deps --no-index).
+  - An installed build is current when source, compiler, driver, torch, compute capability and flags are the same; then nothing happens.
+  - The engine does not use it yet; M(gpu_node.tuning.allreduce_tune) proves and measures it, and decides.
+author:
+  - gpu_node.tuning contributors (@gpu-node)
+options:
+  state:
+    description: V(absent) removes the package, its table and every other trace of it from the interpreter's environment.
+    type: str
+    choices: [present, absent]
+    default: present
+  src:
+    description:
+      - Folder of the project on the controller, found as M(ansible.builtin.copy) finds it.
+      - The action plugin of the same name packs it; the module itself does not see this option.
+    type: path
+    default: pcie_allreduce
+  source:
+    description: The packed project. The action plugin sets it.
+    type: str
+  interpreter:
+    description: Absolute path of the Python that runs the engine, on the node.
+    type: path
+    required: true
+  facts:
+    description: What M(gpu_node.tuning.gpu_facts) returned as C(ansible_facts.gpu_node), with the versions of O(interpreter).
+    type: dict
+  service_environment:
+    description: Environment of the engine, name to value. Looked at, not used for the build.
+    type: dict
+    default: {}
+  nvcc:
+    description: Absolute path of CUDA's compiler. Empty to look for one in the usual folders and among NVIDIA's Python packages.
+    type: path
+    default: ""
+  transport:
+    description:
+      - How data gets to the other GPUs. V(peer) writes into their memory, V(host_staged) goes through the memory of the host.
+      - V(auto) is V(peer) where the driver says that all GPUs reach each other.
+    type: str
+    choices: [auto, peer, host_staged]
+    default: auto
+  nvlink:
+    description: Build also where NVLink connects the GPUs. SGLang has kernels of its own for those.
+    type: bool
+    default: false
+  longest_bytes:
+    description: Longest message that will be measured, in bytes; C(/dev/shm) has to hold it for all GPUs with V(host_staged).
+    type: int
+    default: 917504
+  build_timeout:
+    description: Time limit of every command of the build, in seconds. One that hangs is ended with all its children.
+    type: float
+    default: 600
+  probe_timeout:
+    description: Time limit of the start of the interpreter that tells its folders, in seconds.
+    type: float
+    default: 20
+attributes:
+  check_mode:
+    description: Writes nothing and compiles nothing; predicts whether it would build, and why.
+    support: full
+  diff_mode:
+    description: Shows the stamp before and after.
+    support: full
+  platform:
+    description: Linux nodes with Python 3.9 or newer.
+    support: full
+    platforms: linux
+  action:
+    description: The project is read on the controller.
+    support: full
+seealso:
+  - module: gpu_node.tuning.allreduce_tune
+  - module: gpu_node.tuning.gpu_facts
+"""
+
+EXAMPLES = r"""
+- name: Look at the node
+  gpu_node.tuning.gpu_facts:
+    interpreter: /opt/sglang/bin/python
+
+- name: Build and install
+  gpu_node.tuning.allreduce_build:
+    interpreter: /opt/sglang/bin/python
+    facts: "{{ ansible_facts['gpu_node'] }}"
+
+- name: Remove every trace
+  gpu_node.tuning.allreduce_build:
+    interpreter: /opt/sglang/bin/python
+    state: absent
+"""
+
+RETURN = r"""
+reasons:
+  description: Why it was built, or would be in check mode; empty where the installed build is current.
+  returned: with O(state=present)
+  type: list
+  elements: str
+  sample: ["nvcc: was 12.8.93, is 13.0.88"]
+stamp:
+  description: What the build was made from - C(source), C(nvcc), C(driver), C(torch), C(sm), C(flags), C(date) and the C(digest) of all but the date.
+  returned: with O(state=present)
+  type: dict
+transport:
+  description: V(peer) or V(host_staged).
+  returned: with O(state=present)
+  type: str
+  sample: peer
+remarks:
+  description: What a person should know about the node.
+  returned: with O(state=present)
+  type: list
+  elements: str
+nvcc:
+  description: The compiler that was found.
+  returned: with O(state=present)
+  type: str
+  sample: /usr/local/cuda/bin/nvcc
+package:
+  description: Folder of the package on the node.
+  returned: always
+  type: str
+  sample: /opt/sglang/lib/python3.12/site-packages/pcie_allreduce
+"""
+
+import datetime
+import json
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpu_node.tuning.plugins.module_utils import allreduce_nvcc, allreduce_project, allreduce_stamp
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_environment import Compiler, Environment
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_preflight import preflight
+from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
+from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
+    number_in,
+    probe_timeout,
+    text_values,
+)
+
+
+def environment_of(params: dict) -> Environment:
+    """The interpreter's environment. Raises TuningError for an interpreter that does not start."""
+    timeout = number_in("build_timeout", params["build_timeout"], 0.1, 86400)
+    resolved = Interpreter(params["interpreter"], Service({}, None), probe_timeout(params)).resolve()
+    return Environment(params["interpreter"], resolved["purelib"], timeout)
+
+
+def present(params: dict, place: Environment, check_mode: bool) -> dict:
+    if params["facts"] is None or params["source"] is None:
+        raise TuningError(
+            "facts, source: missing; legal: both with state present. The role custom_allreduce sets them."
+        )
+    facts = params["facts"]
+    environment = text_values("service_environment", params["service_environment"])
+    verdict = preflight(facts, environment, params["transport"], params["nvlink"], params["longest_bytes"])
+    refuse(verdict.refusals)
+    nvcc = allreduce_nvcc.find(params["nvcc"], place.packages)
+    refuse(filter(None, [allreduce_nvcc.refusal(nvcc, verdict.capability)]))
+    files = allreduce_project.unpack(params["source"])
+    stamp = allreduce_stamp.stamp(
+        files, nvcc.text, facts["driver"]["version"], facts["software"]["torch"], verdict.capability, now()
+    )
+    found = place.stamp()
+    reasons = allreduce_stamp.reasons_to_build(found, stamp)
+    if reasons and not check_mode:
+        place.install(files, stamp, Compiler(nvcc.path, verdict.capability))
+    return {
+        "changed": bool(reasons),
+        "reasons": reasons,
+        "stamp": stamp if reasons else found,
+        "transport": verdict.transport,
+        "remarks": verdict.remarks,
+        "nvcc": nvcc.path,
+        "diff": {"before": shown(found), "after": shown(stamp if reasons else found)},
+    }
+
+
+def absent(place: Environment, check_mode: bool) -> dict:
+    found = place.traces
+    changed = bool(found) if check_mode else place.remove()
+    return {"changed": changed, "diff": {"before": "".join(f"{path}\n" for path in found), "after": ""}}
+
+
+def refuse(reasons) -> None:
+    reasons = list(reasons)
+    if reasons:
+        raise TuningError("\n".join(reasons))
+
+
+def now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def shown(stamp) -> str:
+    return json.dumps(stamp, indent=2) + "\n" if stamp else ""
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "src": {"type": "path", "default": "pcie_allreduce"},
+            "source": {"type": "str"},
+            "interpreter": {"type": "path", "required": True},
+            "facts": {"type": "dict"},
+            "service_environment": {"type": "dict", "default": {}},
+            "nvcc": {"type": "path", "default": ""},
+            "transport": {"type": "str", "choices": ["auto", "peer", "host_staged"], "default": "auto"},
+            "nvlink": {"type": "bool", "default": False},
+            "longest_bytes": {"type": "int", "default": 917504},
+            "build_timeout": {"type": "float", "default": 600},
+            "probe_timeout": {"type": "float", "default": 20},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        place = environment_of(module.params)
+        wanted = module.params["state"] == "present"
+        result = present(module.params, place, module.check_mode) if wanted else absent(place, module.check_mode)
+    except TuningError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(package=place.folder, **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+#!/usr/bin/python
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: allreduce_tune
+short_description: Prove the installed custom all-reduce on the node's GPUs, measure it beside NCCL, and switch it on only where it wins
+version_added: 0.1.0
+description:
+  - Starts one process for each GPU and compares sums with known results, bit by bit, on all ranks. Where one is wrong, the kernel stays off.
+  - Then times every launch and NCCL, and writes a table into the package, with the size from which NCCL is faster.
+  - The table is on where every one of O(rows) is faster than NCCL by O(margin). Otherwise the package stays installed and off, and the
+    result says by how much it lost.
+  - A table that was measured with this build and for the same question is kept; then nothing is run.
+  - The GPUs must be free; stop the engine first.
+author:
+  - gpu_node.tuning contributors (@gpu-node)
+options:
+  interpreter:
+    description: Absolute path of the Python that runs the engine, on the node.
+    type: path
+    required: true
+  service_environment:
+    description: Environment of the engine, name to value; NCCL is measured with its settings.
+    type: dict
+    default: {}
+  build:
+    description:
+      - Digest of the build that shall be proved, as M(gpu_node.tuning.allreduce_build) returned it in its stamp. Without it, the installed one.
+      - In check mode it may be one that is not installed yet.
+    type: str
+  transport:
+    description: V(peer) or V(host_staged), as M(gpu_node.tuning.allreduce_build) returned it.
+    type: str
+    choices: [peer, host_staged]
+    default: peer
+  rows:
+    description: Numbers of rows of a message that all have to be faster than NCCL.
+    type: list
+    elements: int
+    default: [1, 2, 3, 4, 8]
+  hidden:
+    description: Elements of a row, in bf16; the hidden size of the model.
+    type: int
+    default: 7168
+  margin:
+    description: Gain on NCCL that counts as one, as a share.
+    type: float
+    default: 0.05
+  enable:
+    description: V(false) keeps it off whatever the figures are.
+    type: bool
+    default: true
+  timeout:
+    description: Time limit of the proof and of the measurement, each, in seconds.
+    type: int
+    default: 300
+  probe_timeout:
+    description: Time limit of the start of the interpreter that tells its folders, in seconds.
+    type: float
+    default: 20
+attributes:
+  check_mode:
+    description: Runs nothing on the GPUs; predicts whether it would measure, and why.
+    support: full
+  diff_mode:
+    description: The figures of two measurements always differ, so a difference of tables would tell nothing.
+    support: none
+  platform:
+    description: Linux nodes with Python 3.9 or newer.
+    support: full
+    platforms: linux
+seealso:
+  - module: gpu_node.tuning.allreduce_build
+"""
+
+EXAMPLES = r"""
+- name: Prove, measure, decide
+  gpu_node.tuning.allreduce_tune:
+    interpreter: /opt/sglang/bin/python
+    service_environment: {NCCL_PROTO: LL}
+    rows: [1, 2, 3]
+"""
+
+RETURN = r"""
+reasons:
+  description: Why it was measured, or would be in check mode; empty where the table is current.
+  returned: always
+  type: list
+  elements: str
+  sample: ["nothing was measured yet"]
+enabled:
+  description: Whether an engine that starts now uses it; null in check mode where it was not measured yet.
+  returned: always
+  type: bool
+table:
+  description: The table; docs/build_allreduce.md describes it. Null in check mode where there is none.
+  returned: always
+  type: dict
+lines:
+  description: The verdict and the figures, for a person.
+  returned: always
+  type: list
+  elements: str
+  sample: ["custom all-reduce on: faster than NCCL at every required size, up to 458752 bytes"]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_environment import Environment
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_lines import verdict
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_proof import (
+    Proof,
+    Wanted,
+    reasons_to_measure,
+    switched,
+)
+from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
+from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
+    number_in,
+    probe_timeout,
+    text_values,
+)
+
+
+def wanted_of(params: dict) -> Wanted:
+    """Raises TuningError for a value that makes no sense."""
+    if not params["rows"]:
+        raise TuningError("rows: empty; legal: one number or more. Set custom_allreduce_rows.")
+    for row in params["rows"]:
+        number_in("rows", row, 1, 65536)
+    number_in("hidden", params["hidden"], 8, 1 << 20)
+    number_in("margin", params["margin"], 0, 0.9)
+    return Wanted(params["rows"], params["hidden"], params["margin"], params["transport"], params["enable"])
+
+
+def proof_of(params: dict) -> tuple:
+    """(the proof, the digest of the installed build or None)."""
+    number_in("timeout", params["timeout"], 1, 86400)
+    environment = text_values("service_environment", params["service_environment"])
+    resolved = Interpreter(params["interpreter"], Service({}, None), probe_timeout(params)).resolve()
+    place = Environment(params["interpreter"], resolved["purelib"], params["timeout"])
+    return Proof(place, environment, params["timeout"]), (place.stamp() or {}).get("digest")
+
+
+def decide(params: dict, check_mode: bool) -> dict:
+    wanted = wanted_of(params)
+    proof, installed = proof_of(params)
+    table = proof.table()
+    reasons = reasons_to_measure(table, params["build"] or installed, wanted)
+    if not reasons:
+        return keep(proof, table, wanted, check_mode)
+    if check_mode:
+        return {
+            "changed": True,
+            "reasons": reasons,
+            "enabled": None,
+            "table": None,
+            "lines": ["would be proved and measured"],
+        }
+    if installed is None or params["build"] not in (None, installed):
+        raise TuningError(
+            f"build {params['build'] or 'of pcie_allreduce'}: not installed for this interpreter, found: {installed or 'none'}. "
+            f"Legal: what allreduce_build installed. Run that first."
+        )
+    proof.check(wanted.transport)
+    return result(True, reasons, proof.tune(wanted))
+
+
+def keep(proof: Proof, table: dict, wanted: Wanted, check_mode: bool) -> dict:
+    """The figures that are there, on or off as it is wanted now."""
+    after = switched(table, wanted.enable)
+    changed = after != table
+    if changed and not check_mode:
+        proof.switch(table, wanted.enable)
+    return result(changed, [], after)
+
+
+def result(changed: bool, reasons: list, table: dict) -> dict:
+    return {
+        "changed": changed,
+        "reasons": reasons,
+        "enabled": table["enabled"],
+        "table": table,
+        "lines": verdict(table),
+    }
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "interpreter": {"type": "path", "required": True},
+            "service_environment": {"type": "dict", "default": {}},
+            "build": {"type": "str"},
+            "transport": {"type": "str", "choices": ["peer", "host_staged"], "default": "peer"},
+            "rows": {"type": "list", "elements": "int", "default": [1, 2, 3, 4, 8]},
+            "hidden": {"type": "int", "default": 7168},
+            "margin": {"type": "float", "default": 0.05},
+            "enable": {"type": "bool", "default": True},
+            "timeout": {"type": "int", "default": 300},
+            "probe_timeout": {"type": "float", "default": 20},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(**decide(module.params, module.check_mode))
+    except TuningError as error:
+        module.fail_json(msg=str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Time the kernel and NCCL on the ranks of a node, as an engine calls them: many calls in one CUDA graph.
+
+A figure is the median over replays, and of the ranks the slowest: a collective call is over when its last rank is.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from typing import Callable, NamedTuple
+
+from . import crossover
+from .abi import ITEM_BYTES, Workspace
+from .together import Off
+
+BLOCKS = (1, 2, 4, 8, 16, 32, 64)
+THREADS = (256, 512)
+ALGORITHMS = ("one_shot", "two_shot", "one_shot_pull", "islands")
+SEARCH = (24, 7)  # calls in a graph, replays: enough to rank the candidates
+FINAL = (122, 15)  # two calls for each of 61 layers, the forward pass that this was made for
+WATCHDOG_SECONDS = 10.0
+
+
+class _Work(NamedTuple):
+    """One call, and what raises where the calls so far did not go well."""
+
+    call: Callable[[], None]
+    check: Callable[[], None]
+
+
+def bench(job: dict, ranks, gpu, library) -> dict:
+    """The rows of one launch, beside NCCL."""
+    launch = crossover.Launch(job["algorithm"], job["blocks"], job["threads"])
+    sizes = sizes_of(job)
+    workspace = open_workspace(ranks, gpu, library, job["transport"], max(sizes), WATCHDOG_SECONDS)
+    return {"rows": [_row(job, ranks, gpu, workspace, size, launch) for size in sizes], **about(gpu)}
+
+
+def tune(job: dict, ranks, gpu, library) -> dict:
+    """The rows of the best launch for each size, beside NCCL."""
+    sizes = sizes_of(job)
+    workspace = open_workspace(ranks, gpu, library, job["transport"], max(sizes), WATCHDOG_SECONDS)
+    rows = []
+    for size in sizes:
+        best = _best(job, ranks, gpu, workspace, size)
+        if best is not None:
+            rows.append(_row(job, ranks, gpu, workspace, size, best))
+    return {"rows": rows, **about(gpu)}
+
+
+def sizes_of(job: dict) -> list:
+    width = ITEM_BYTES[job["dtype"]]
+    return [rows * job["hidden"] * width for rows in sorted(set(job["rows"]))]
+
+
+def open_workspace(ranks, gpu, library, transport: str, slot_bytes: int, watchdog: float) -> Workspace:
+    """A workspace that is joined to those of the other ranks. Raises Off."""
+
+    def create():
+        return Workspace(library, gpu.rank, gpu.world, slot_bytes, transport, gpu.index, watchdog)
+
+    workspace = ranks.local("workspace", create)
+    handles = ranks.step("workspace", workspace.handle)
+    ranks.step("peers", lambda: workspace.join(handles))
+    return workspace
+
+
+def about(gpu) -> dict:
+    """What the figures depend on, and what a reader of the table wants to know."""
+    import torch
+
+    return {
+        "gpu": gpu.name,
+        "torch": torch.__version__,
+        "nccl": ".".join(str(part) for part in torch.cuda.nccl.version()),
+        "nccl_environment": {name: value for name, value in sorted(os.environ.items()) if name.startswith("NCCL_")},
+    }
+
+
+def _candidates(workspace: Workspace, ranks, size: int) -> list:
+    """Launches that every rank can do. The order is the same everywhere, because all ranks run them together."""
+    able = [
+        name for name in ALGORITHMS if all(ranks.step("algorithms", lambda name=name: _able(workspace, name, size)))
+    ]
+    return [crossover.Launch(name, blocks, threads) for name in able for blocks in BLOCKS for threads in THREADS]
+
+
+def _able(workspace: Workspace, algorithm: str, size: int) -> bool:
+    try:
+        return workspace.max_bytes(algorithm) >= size
+    except Exception:  # noqa: BLE001 - an algorithm that was not built says so with an error
+        return False
+
+
+def _best(job: dict, ranks, gpu, workspace: Workspace, size: int):
+    times = {}
+    for launch in _candidates(workspace, ranks, size):
+        try:
+            times[launch] = _time(ranks, gpu, _ours(job, gpu, workspace, size, launch), *SEARCH)
+        except Off as off:
+            if "did not answer" in str(off):
+                raise  # the peers' calls no longer match
+    return min(times, key=times.get) if times else None
+
+
+def _row(job: dict, ranks, gpu, workspace: Workspace, size: int, launch: crossover.Launch) -> dict:
+    """One row of a table. NCCL goes first and last, so that a clock that climbs or falls favours neither."""
+    before = _time(ranks, gpu, _nccl(job, gpu, size), *FINAL)
+    ours = _time(ranks, gpu, _ours(job, gpu, workspace, size, launch), *FINAL)
+    after = _time(ranks, gpu, _nccl(job, gpu, size), *FINAL)
+    return {"bytes": size, **launch._asdict(), "us": round(ours, 2), "nccl_us": round(min(before, after), 2)}
+
+
+def _ours(job: dict, gpu, workspace: Workspace, size: int, launch: crossover.Launch) -> _Work:
+    count = size // ITEM_BYTES[job["dtype"]]
+    source = gpu.integers(count, job["dtype"], gpu.rank)
+    target = gpu.result_for(source)
+
+    def call() -> None:
+        workspace.all_reduce(source.data_ptr(), target.data_ptr(), count, job["dtype"], *launch, gpu.stream())
+
+    return _Work(call, lambda: refuse_time_out(workspace))
+
+
+def _nccl(job: dict, gpu, size: int) -> _Work:
+    import torch.distributed as dist
+
+    tensor = gpu.integers(size // ITEM_BYTES[job["dtype"]], job["dtype"], gpu.rank)
+    tensor.zero_()  # so that many sums in place stay finite
+    return _Work(lambda: dist.all_reduce(tensor), lambda: None)
+
+
+def refuse_time_out(workspace: Workspace) -> None:
+    status = workspace.status()
+    if status.code != 0:
+        raise TimeoutError(f"rank {status.peer} did not answer in call {status.epoch}")
+
+
+def _time(ranks, gpu, work: _Work, calls: int, replays: int) -> float:
+    """Microseconds for one call: median of the replays, slowest rank."""
+    graph = ranks.local("capture", lambda: captured(work.call, calls))
+    ranks.step("start", lambda: None)
+    samples = [_replay(graph, gpu) / calls * 1e3 for _replay_number in range(replays + 2)]
+    return ranks.slowest("timing", lambda: work.check() or statistics.median(samples[2:]))
+
+
+def _replay(graph, gpu) -> float:
+    """Milliseconds. The ranks meet on their GPUs first; a meeting on the CPUs would leave them further apart than a call takes."""
+    import torch
+    import torch.distributed as dist
+
+    start, end = (torch.cuda.Event(enable_timing=True) for _event in range(2))
+    dist.all_reduce(torch.zeros(1, device=gpu.device))
+    start.record()
+    graph.replay()
+    end.record()
+    gpu.synchronize()
+    return start.elapsed_time(end)
+
+
+def captured(call, calls: int):
+    """A CUDA graph of so many calls, after one outside of it."""
+    import torch
+
+    call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _call in range(calls):
+            call()
+    return graph

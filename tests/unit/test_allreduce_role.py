@@ -1,0 +1,336 @@
+# Copyright: gpu_node.tuning contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Before the custom all-reduce is built: may this node have it, can this compiler build it, is the installed build current."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from ansible_collections.gpu_node.tuning.plugins.module_utils import (
+    allreduce_nvcc,
+    allreduce_project,
+    allreduce_stamp,
+    bounded_command,
+)
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_lines import allreduce_lines
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_nvcc import Nvcc
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_preflight import preflight
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_proof import (
+    Wanted,
+    reasons_to_measure,
+    switched,
+)
+from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+
+from .recorded_nodes import NAMES, facts_of
+
+LONGEST = 917504
+SAID = """nvcc: NVIDIA (R) Cuda compiler driver
+Copyright (c) 2005-2025 NVIDIA Corporation
+Cuda compilation tools, release 13.0, V13.0.88
+Build cuda_13.0.r13.0/compiler.36424714_0
+"""
+
+
+def facts(name: str = "rtx-pro-6000-x8-switch", **changes) -> dict:
+    found = facts_of(name)
+    found["software"].update({"interpreter": "/opt/python", "torch": "2.11.0"})
+    return found | changes
+
+
+def judge(found: dict, transport: str = "auto", nvlink: bool = False, **environment: str):
+    return preflight(found, environment, transport, nvlink, LONGEST)
+
+
+# The node
+
+
+def test_a_node_that_fits():
+    verdict = judge(facts())
+    assert verdict == ([], [], "peer", "12.0")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_recorded_node_gets_a_verdict_with_the_way_on(name):
+    verdict = judge(facts(name))
+    for refusal in verdict.refusals:
+        assert "legal: " in refusal
+    if not verdict.refusals:
+        assert verdict.transport in ("peer", "host_staged")
+        assert verdict.capability
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("one-gpu", "GPUs: 1 with a working driver; legal: 2 to 8"),
+        ("no-driver", "GPUs: 0 with a working driver"),
+        ("driver-hangs", "no answer within"),
+        ("h100-x16", "GPUs: 16; legal: 2 to 8"),
+        ("mixed-models", "GPUs of different"),
+        ("mig", "GPUs: in MIG mode"),
+        ("h200-x2", "interconnect nvlink: legal: pcie.*custom_allreduce_nvlink: true"),
+    ],
+)
+def test_a_node_that_does_not(name, words):
+    assert re.search(words, "\n".join(judge(facts(name)).refusals))
+
+
+def test_nvlink_on_request():
+    assert judge(facts("h200-x2"), nvlink=True).refusals == []
+
+
+def test_no_torch():
+    found = facts()
+    found["software"]["torch"] = None
+    assert judge(found).refusals == [
+        "interpreter /opt/python: has no torch; legal: the Python that runs the engine. Name it in custom_allreduce_interpreter."
+    ]
+
+
+def without_p2p() -> dict:
+    found = facts()
+    found["p2p"]["write"]["0"]["1"] = "CNS"
+    return found
+
+
+def test_without_p2p_data_goes_through_the_host():
+    verdict = judge(without_p2p())
+    assert verdict.transport == "host_staged"
+    assert verdict.remarks == ["the driver offers no P2P (CNS): data goes through the host's memory"]
+    forced = judge(without_p2p(), "peer")
+    assert (
+        "transport peer: the driver offers no P2P between all GPUs (CNS); legal on this node: host_staged"
+        in forced.refusals[0]
+    )
+    assert judge(facts(), "host_staged").transport == "host_staged"
+
+
+def test_a_driver_that_says_nothing_of_p2p():
+    verdict = judge(facts(p2p={"read": {}, "write": {}, "atomics": {}}))
+    assert (verdict.refusals, verdict.transport) == ([], "host_staged")
+
+
+@pytest.mark.parametrize(("mib", "refused"), [(64, True), (167, True), (168, False), (None, False)])
+def test_shared_memory_has_to_hold_the_messages(mib, refused):
+    verdict = judge(facts(dev_shm_mib=mib), "host_staged")
+    assert bool(verdict.refusals) is refused
+    if refused:
+        assert f": {mib} MiB; legal: 168 or more for 8 GPUs" in verdict.refusals[0]
+    assert judge(facts(dev_shm_mib=mib)).refusals == []
+
+
+@pytest.mark.parametrize("name", ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"])
+def test_expandable_segments_are_remarked(name):
+    verdict = judge(facts(), **{name: "max_split_size_mb:64, expandable_segments:True"})
+    assert verdict.refusals == []
+    assert verdict.remarks[0].startswith(f"{name} has expandable_segments on")
+    assert judge(facts(), **{name: "expandable_segments:False"}).remarks == []
+
+
+# The compiler
+
+
+def test_the_version_of_a_compiler():
+    assert allreduce_nvcc.parse_version("/nvcc", SAID) == (13, 0, 88)
+
+
+@pytest.mark.parametrize("text", ["", "clang version 18", "release 13, V13"])
+def test_no_cuda_compiler(text):
+    with pytest.raises(TuningError, match="/nvcc: is no CUDA compiler"):
+        allreduce_nvcc.parse_version("/nvcc", text)
+
+
+@pytest.mark.parametrize(
+    ("capability", "oldest"),
+    [
+        ("8.0", (11, 0)),
+        ("8.6", (11, 1)),
+        ("9.0", (11, 8)),
+        ("10.0", (12, 8)),
+        ("12.0", (12, 8)),
+        ("12.1", (12, 9)),
+        ("13.0", (12, 9)),
+    ],
+)
+def test_the_oldest_compiler_for_a_gpu(capability, oldest):
+    before = (oldest[0], oldest[1] - 1) if oldest[1] else (oldest[0] - 1, 9)
+    assert allreduce_nvcc.refusal(Nvcc("/nvcc", (*oldest, 1)), capability) is None
+    said = allreduce_nvcc.refusal(Nvcc("/nvcc", (*before, 1)), capability)
+    assert f"too old for GPUs of compute capability {capability}; legal: CUDA {oldest[0]}.{oldest[1]} or newer" in said
+
+
+def test_a_gpu_that_is_too_old():
+    assert "legal: 8.0 or newer" in allreduce_nvcc.refusal(Nvcc("/nvcc", (12, 9, 1)), "7.5")
+    with pytest.raises(TuningError, match="two numbers"):
+        allreduce_nvcc.refusal(Nvcc("/nvcc", (12, 9, 1)), "sm_90")
+
+
+def nvcc(folder, text: str):
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "nvcc"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_compiler_is_looked_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(allreduce_nvcc, "FOLDERS", str(tmp_path / "cuda"))
+    with pytest.raises(TuningError, match=r"nvcc: not found in .*custom_allreduce_nvcc"):
+        allreduce_nvcc.find("", str(tmp_path))
+    wheel = nvcc(tmp_path / "nvidia" / "cu13" / "bin", f"cat <<'E'\n{SAID}E")
+    assert allreduce_nvcc.find("", str(tmp_path)) == Nvcc(str(wheel), (13, 0, 88))
+    toolkit = nvcc(tmp_path / "cuda", f"cat <<'E'\n{SAID}E")
+    assert allreduce_nvcc.find("", str(tmp_path)).path == str(toolkit)
+    assert allreduce_nvcc.find(str(wheel), "").path == str(wheel)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"), [("exit 3", "exit status 3"), ("sleep 60", "no end within"), ("echo gcc", "is no CUDA compiler")]
+)
+def test_a_compiler_that_does_not_answer(tmp_path, monkeypatch, text, words):
+    monkeypatch.setattr(allreduce_nvcc, "ANSWER_SECONDS", 0.5)
+    with pytest.raises(TuningError, match=words):
+        allreduce_nvcc.find(str(nvcc(tmp_path, text)), "")
+    with pytest.raises(TuningError, match="no such program"):
+        allreduce_nvcc.find(str(tmp_path), "")
+
+
+# The build
+
+FILES = {"build.py": b'FLAGS = ("-O3", "-shared")\n', "pyproject.toml": b"[project]\n", "csrc/a.cu": b"kernel"}
+
+
+def stamp(files=None, **changes) -> dict:
+    made = {"nvcc": "13.0.88", "driver": "580.95.05", "torch": "2.11.0", "sm": "12.0", "date": "2026-11-29T12:00:00Z"}
+    return allreduce_stamp.stamp(files or FILES, **(made | changes))
+
+
+def test_a_build_is_current_whatever_its_date():
+    assert stamp()["flags"] == "-O3 -shared"
+    assert allreduce_stamp.reasons_to_build(stamp(), stamp(date="2027-01-01T00:00:00Z")) == []
+    assert stamp()["digest"] == stamp(date="2027-01-01T00:00:00Z")["digest"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (stamp(nvcc="13.1.2"), "nvcc: was 13.0.88, is 13.1.2"),
+        (stamp(driver="590.1"), "driver: was 580.95.05, is 590.1"),
+        (stamp(torch="2.12.0"), "torch: was 2.11.0, is 2.12.0"),
+        (stamp(sm="9.0"), "sm: was 12.0, is 9.0"),
+        (stamp(FILES | {"build.py": b'FLAGS = ("-O2",)\n'}), "flags: was -O3 -shared, is -O2"),
+        (stamp(FILES | {"csrc/a.cu": b"another"}), "source: was "),
+        (stamp(FILES | {"csrc/b.cu": b""}), "source: was "),
+    ],
+)
+def test_the_reason_to_build_again(wanted, reason):
+    reasons = allreduce_stamp.reasons_to_build(stamp(), wanted)
+    assert any(found.startswith(reason) for found in reasons), reasons
+    assert wanted["digest"] != stamp()["digest"]
+
+
+def test_nothing_and_a_damaged_stamp():
+    assert allreduce_stamp.reasons_to_build(None, stamp()) == ["nothing is installed"]
+    for damaged in ({}, [], "x", stamp() | {"nvcc": "1.0"}):
+        assert allreduce_stamp.reasons_to_build(damaged, stamp()) == ["the stamp of the installed build is damaged"]
+
+
+def test_names_and_contents_are_told_apart():
+    one, other = {"a": b"bc", "d": b""}, {"ab": b"c", "d": b""}
+    assert allreduce_stamp.source_digest(one) != allreduce_stamp.source_digest(other)
+
+
+def test_a_project_travels_whole_and_without_what_was_made_of_it(tmp_path):
+    for name, content in FILES.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "csrc" / "__pycache__").mkdir()
+    for made in ("csrc/__pycache__/x.pyc", "libx.so", "table.json", "stamp.json", ".hidden"):
+        (tmp_path / made).write_bytes(b"made")
+    packed = allreduce_project.pack(allreduce_project.read(str(tmp_path)))
+    assert packed == allreduce_project.pack(FILES)
+    assert allreduce_project.unpack(packed) == FILES
+
+
+@pytest.mark.parametrize(
+    "text", ["", "!", "aGVsbG8=", allreduce_project.pack({"../x": b""}), allreduce_project.pack({"/x": b""})]
+)
+def test_no_project(tmp_path, text):
+    with pytest.raises(TuningError, match=r"source: .*[Ll]egal: "):
+        allreduce_project.unpack(text)
+    with pytest.raises(TuningError, match=r"has no pyproject\.toml"):
+        allreduce_project.read(str(tmp_path))
+
+
+def test_a_command_is_bounded_and_quoted():
+    assert bounded_command.run(
+        ["/bin/sh", "-c", "echo out; echo 'fatal: x' >&2; echo y >&2; exit 3"], 10, {}
+    ).failure == ("exit status 3; it said: fatal: x")
+    assert (
+        bounded_command.run(["/bin/sh", "-c", "sleep 60 & wait"], 0.3, {}).failure
+        == "no end within 0.3 s; it was stopped"
+    )
+    assert bounded_command.run(["/nowhere"], 1, {}).failure == "cannot be started: No such file or directory"
+
+
+# The measurement
+
+WANTED = Wanted([3, 1], 7168, 0.05, "peer", True)
+
+
+def table(**changes) -> dict:
+    row = {"bytes": 14336, "algorithm": "one_shot", "blocks": 8, "threads": 256, "us": 2.5, "nccl_us": 12.0}
+    whole = {
+        "enabled": True,
+        "reason": "it won",
+        "build": "abc",
+        "transport": "peer",
+        "hidden": 7168,
+        "margin": 0.05,
+        "required_rows": [1, 3],
+        "rows": [row],
+    }
+    return whole | changes
+
+
+def test_figures_are_kept_as_long_as_they_answer_the_question():
+    assert reasons_to_measure(table(), "abc", WANTED) == []
+    assert reasons_to_measure(None, "abc", WANTED) == ["nothing was measured yet"]
+    assert reasons_to_measure(table(), "def", WANTED) == ["build: was abc, is def"]
+    other = Wanted([1, 2], 5120, 0.1, "host_staged", True)
+    assert [reason.partition(":")[0] for reason in reasons_to_measure(table(), "abc", other)] == [
+        "transport",
+        "hidden",
+        "margin",
+        "required_rows",
+    ]
+
+
+def test_on_only_where_it_won_and_is_wanted():
+    lost = table(enabled=False, reason="it lost by 3 %")
+    assert [switched(made, True)["enabled"] for made in (table(), lost)] == [True, False]
+    off = switched(table(), False)
+    assert (off["enabled"], off["reason"]) == (False, "custom_allreduce_enable is false")
+    assert (switched(off, True)["enabled"], switched(off, True)["reason"]) == (True, "it won")
+    assert switched(switched(lost, False), True)["reason"] == "it lost by 3 %"
+    assert switched(switched(table(), True), True) == switched(table(), True)
+
+
+def test_what_is_printed():
+    builds = {
+        "a": {"reasons": ["nothing is installed"], "remarks": ["through the host"], "changed": True},
+        "b": {"reasons": [], "remarks": []},
+        "c": {"changed": True},
+    }
+    assert allreduce_lines(builds, {"a": {"lines": ["custom all-reduce on: it won"]}, "c": {"skipped": True}}) == [
+        "",
+        "a: built, because nothing is installed",
+        "a: through the host",
+        "a: custom all-reduce on: it won",
+        "b: the build is current",
+        "c: custom all-reduce removed",
+    ]
+    assert allreduce_lines({}, {}) == []
