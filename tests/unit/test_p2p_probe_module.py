@@ -42,7 +42,7 @@ def test_check_mode_probes_nothing_and_says_so(run):
     answer = run(_ansible_check_mode=True)
     assert answer["asked"] == []
     assert answer["verdict"] == "not_run"
-    assert "moved no data in check mode" in str(answer["warnings"])
+    assert "moved no data in check mode" in answer["msg"]
 
 
 @pytest.mark.parametrize(
