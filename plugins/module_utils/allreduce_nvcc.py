@@ -17,12 +17,10 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import Tuni
 FOLDERS = "/usr/local/cuda/bin:/usr/local/bin:/usr/bin:/opt/cuda/bin"
 ANSWER_SECONDS = 30
 OLDEST_GPU = (8, 0)
-# First CUDA release whose compiler makes code for a compute capability; one that is not here is taken to need the next lower one's.
+# First CUDA release whose compiler makes code for a compute capability and knows what the source uses (11.8). A capability that is not here
+# is taken to need what the next lower one needs.
 FIRST_CUDA = {
-    (8, 0): (11, 0),
-    (8, 6): (11, 1),
-    (8, 9): (11, 8),
-    (9, 0): (11, 8),
+    (8, 0): (11, 8),
     (10, 0): (12, 8),
     (10, 3): (12, 9),
     (11, 0): (13, 0),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 PEER, HOST_STAGED, AUTO = "peer", "host_staged", "auto"
 MOST_GPUS = 8
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the name of the file system, which is not written here
-INBOX = 3  # times the number of GPUs times the longest message: what one rank's inbox takes
+INBOX, OUTBOX = 3, 4  # longest messages that a rank's memory holds: so many from each GPU, and so many of its own
 
 
 class Verdict(NamedTuple):
@@ -110,7 +110,7 @@ def _transport(facts: dict, wanted: str) -> tuple:
 
 
 def _shared_memory(mib, world: int, longest_bytes: int) -> list:
-    needed = -(-INBOX * world * world * longest_bytes // 2**20)
+    needed = -(-(INBOX * world + OUTBOX) * world * longest_bytes // 2**20)
     if mib is None or mib >= needed:
         return []
     size = f"{SHARED_MEMORY}: {mib} MiB; legal: {needed} or more for {world} GPUs that exchange data through it."

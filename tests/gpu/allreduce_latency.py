@@ -26,7 +26,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import rank_processes
-from allreduce_library import ALGORITHMS, HOST_STAGED, PEER, TRANSPORTS, Library, Rank, build_all
+from allreduce_library import ALGORITHMS, HOST_STAGED, PEER, TRANSPORTS, TWO_SHOT, Library, Rank, build_all
 from cuda_driver import Driver
 
 HIDDEN = 7168
@@ -116,7 +116,7 @@ def ways(rows: int, world: int) -> list[tuple]:
     found = []
     for algorithm in ALGORITHMS:
         words = rows * HIDDEN * 2 // WORD
-        items = words if algorithm == 0 else -(-words // world)
+        items = -(-words // world) if algorithm == TWO_SHOT else words
         for blocks in BLOCKS:
             found += [
                 (algorithm, blocks, threads)

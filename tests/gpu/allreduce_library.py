@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "roles/custom_allreduce/files/pcie_allreduce"
 HELPER = ROOT / "tests/gpu/allreduce_helper.cu"
 
-ONE_SHOT, TWO_SHOT = 0, 1
-ALGORITHMS = {ONE_SHOT: "one-shot", TWO_SHOT: "two-shot"}
+ONE_SHOT, TWO_SHOT, PULL = 0, 1, 2
+ALGORITHMS = {ONE_SHOT: "one-shot", TWO_SHOT: "two-shot", PULL: "one-shot pull"}
 PEER, HOST_STAGED = 0, 1
 TRANSPORTS = {PEER: "peer memory", HOST_STAGED: "host-staged"}
 WATCHDOG = -9

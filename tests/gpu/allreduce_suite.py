@@ -109,7 +109,7 @@ class Suite:
                 self.say(
                     f"{name}: {words} are bit for bit the float32 sum in rank order, rounded once", not wrong, wrong
                 )
-                self.say(f"{name}: {words} give the same bits on all ranks, one-shot and two-shot", alike)
+                self.say(f"{name}: {words} give the same bits on all ranks and with every algorithm", alike)
 
     def results(self, inputs: list[list[int]], dtype: int, algorithm: int) -> list[bytes]:
         for rank in self.ranks:
@@ -155,7 +155,7 @@ class Suite:
 
     def replays(self, calls: int) -> None:
         size = 50
-        plan = [(1001, 0, n % 2, GRIDS[n % len(GRIDS)]) for n in range(size)]
+        plan = [(1001, 0, n % len(ALGORITHMS), GRIDS[n % len(GRIDS)]) for n in range(size)]
         graphs = [rank.capture(plan) for rank in self.ranks]
         started = time.monotonic()
         for replay in range(calls // size):
@@ -170,7 +170,10 @@ class Suite:
             graph.destroy()
 
     def delays(self) -> None:
-        plan = [(count, 0, n % 2, GRIDS[n % len(GRIDS)], False, 200_000) for n, count in enumerate((8, 1001, 7168) * 7)]
+        plan = [
+            (count, 0, n % len(ALGORITHMS), GRIDS[n % len(GRIDS)], False, 200_000)
+            for n, count in enumerate((8, 1001, 7168) * 7)
+        ]
         graphs = [rank.capture(plan) for rank in self.ranks]
         for _replay in range(20):
             for graph in graphs:
@@ -179,9 +182,9 @@ class Suite:
         for rank in self.ranks:
             if rank.rank == 0:
                 time.sleep(0.5)
-            rank.checked(7168, 0, 0)
-            rank.checked(7168, 0, 1)
-        self.say("one rank is half a second late", *self.none_wrong(2))
+            for algorithm in ALGORITHMS:
+                rank.checked(7168, 0, algorithm)
+        self.say("one rank is half a second late", *self.none_wrong(len(ALGORITHMS)))
         for graph in graphs:
             graph.destroy()
 
@@ -197,7 +200,7 @@ class Suite:
                 rank.start_over()
             self.gather([0] * len(self.ranks))
             self.all_call(1001, 0, algorithm)
-            self.all_call(7168, 0, 1 - algorithm)
+            self.all_call(7168, 0, (algorithm + 1) % len(ALGORITHMS))
             self.say(f"{name}: after a reset on all ranks sums are right again", *self.none_wrong(2))
         self.disconnect()
         self.connect(30)
@@ -250,7 +253,7 @@ class Suite:
         for number in range(rounds):
             self.connect(5)
             if number % 50 == 0:
-                self.all_call(129, 0, number // 50 % 2)
+                self.all_call(129, 0, number // 50 % len(ALGORITHMS))
                 for rank in self.ranks:
                     rank.stream.wait()
             self.disconnect()
@@ -275,7 +278,7 @@ class Suite:
         self.disconnect()
         self.connect(PATIENCE)
         (rank,) = self.ranks
-        graph = rank.capture([(7168, 0, n % 2) for n in range(50)])
+        graph = rank.capture([(7168, 0, n % len(ALGORITHMS)) for n in range(50)])
         self.gather([0])
         for _replay in range(20):
             graph.launch()

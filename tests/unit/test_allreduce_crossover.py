@@ -68,7 +68,7 @@ def test_a_table_survives_its_file(tmp_path):
         ({"rows": []}, "rows is empty or no list"),
         ({"rows": [3]}, r"rows\[0\].bytes is None"),
         ({"rows": [row(100, 1, 2, algorithm="ring")]}, r"rows\[0\].algorithm is 'ring', legal: one_shot, two_shot"),
-        ({"rows": [row(100, 1, 2, threads=100)]}, r"rows\[0\].threads is 100, legal: 32 to 1024, in steps of 32"),
+        ({"rows": [row(100, 1, 2, threads=100)]}, r"rows\[0\].threads is 100, legal: 32 to 512, in steps of 32"),
         ({"rows": [row(100, float("nan"), 2)]}, r"rows\[0\].us is nan"),
         ({"rows": [row(100, 1, 0)]}, r"rows\[0\].nccl_us is 0"),
         ({"rows": [row(200, 1, 2), row(100, 1, 2)]}, "not in ascending order"),

@@ -113,12 +113,12 @@ def test_a_driver_that_says_nothing_of_p2p():
     assert (verdict.refusals, verdict.transport) == ([], "host_staged")
 
 
-@pytest.mark.parametrize(("mib", "refused"), [(64, True), (167, True), (168, False), (None, False)])
+@pytest.mark.parametrize(("mib", "refused"), [(64, True), (195, True), (196, False), (None, False)])
 def test_shared_memory_has_to_hold_the_messages(mib, refused):
     verdict = judge(facts(dev_shm_mib=mib), "host_staged")
     assert bool(verdict.refusals) is refused
     if refused:
-        assert f": {mib} MiB; legal: 168 or more for 8 GPUs" in verdict.refusals[0]
+        assert f": {mib} MiB; legal: 196 or more for 8 GPUs" in verdict.refusals[0]
     assert judge(facts(dev_shm_mib=mib)).refusals == []
 
 
@@ -146,8 +146,8 @@ def test_no_cuda_compiler(text):
 @pytest.mark.parametrize(
     ("capability", "oldest"),
     [
-        ("8.0", (11, 0)),
-        ("8.6", (11, 1)),
+        ("8.0", (11, 8)),
+        ("8.6", (11, 8)),
         ("9.0", (11, 8)),
         ("10.0", (12, 8)),
         ("12.0", (12, 8)),

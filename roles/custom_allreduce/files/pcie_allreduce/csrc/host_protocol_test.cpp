@@ -96,6 +96,13 @@ struct Network {
         state->calls += 1;
     }
 
+    void turn_of_pull(State *state, uint32_t next, uint32_t extent, uint32_t before) {
+        state->pull_turn = next;
+        state->pull_extent = extent;
+        state->pull_extent_before = before;
+        state->calls += 1;
+    }
+
     bool gives_up(uint32_t spin, uint64_t &since, uint32_t, bool) {
         land(on_the_way, 1 + random.below(8));
         if (random.below(4) == 0) land(clearing, 1 + random.below(4));
@@ -147,8 +154,8 @@ struct FloatSum {
 
 // What differs from call to call; the same on every rank.
 struct Plan {
-    uint32_t words, tail, blocks;
-    bool two_shot, in_place, zeros;
+    uint32_t words, tail, blocks, algorithm;
+    bool in_place, zeros;
 };
 
 uint64_t mixed(uint64_t seed, uint64_t call) {
@@ -162,7 +169,7 @@ Plan plan_of(uint64_t seed, uint64_t call) {
     Random random{mixed(seed, call)};
     random.next();
     Plan plan;
-    plan.two_shot = random.below(2) != 0;
+    plan.algorithm = random.below(3);
     plan.words = 1 + random.below(random.below(4) == 0 ? SLOT_WORDS : 6);
     plan.tail = 4 * (1 + random.below(4));
     plan.blocks = 1 + random.below(MAX_BLOCKS);
@@ -214,8 +221,9 @@ template <uint32_t W, class Rules> struct Rank {
         const uint32_t lanes = (plan.words - 1) * 4 + plan.tail / 4;
         for (uint32_t at = 0; at < plan.words * 4; ++at) input[at / 4].lane[at % 4] = value_of(plan, call, post.rank, at);
         const Tensor tensor = tensor_of(input, plan.in_place ? input : output, lanes * 4);
-        if (plan.two_shot) reduce<typename Calls::TwoShot>(tensor, plan);
-        else reduce<typename Calls::OneShot>(tensor, plan);
+        if (plan.algorithm == 0) reduce<typename Calls::OneShot>(tensor, plan);
+        else if (plan.algorithm == 1) reduce<typename Calls::TwoShot>(tensor, plan);
+        else reduce<typename Calls::Pull>(tensor, plan);
         if (run.stop) return;
         for (uint32_t at = 0; at < lanes; ++at)
             if (static_cast<Word *>(tensor.output)[at / 4].lane[at % 4] != expected(plan, call, at)) {
@@ -231,15 +239,16 @@ template <uint32_t W, class Rules> struct Rank {
         State seen[MAX_BLOCKS];
         uint32_t order[MAX_BLOCKS];
         const auto end = [&](uint32_t block) {
-            Algorithm::receive(network, post, tensor, seen[block].turn, Share{block, plan.blocks});
-            Calls::leave(network, kept(block), order[block], seen[block].turn, Algorithm::extent(tensor), counted(plan));
+            Algorithm::receive(network, post, tensor, seen[block], Share{block, plan.blocks});
+            if (Calls::turns(order[block], counted(plan)))
+                Algorithm::leave(network, kept(block), seen[block], Algorithm::extent(tensor));
         };
         for (uint32_t block = 0; block < plan.blocks; ++block) {
             const Share share{block, plan.blocks};
             seen[block] = *kept(block);
-            Algorithm::send(network, post, tensor, seen[block].turn, share,
+            Algorithm::send(network, post, tensor, seen[block], share,
                             Algorithm::load(network, post, tensor, share.first, share));
-            Calls::clear(network, post, seen[block].turn, seen[block].extent, share);
+            Algorithm::clear(network, post, seen[block], share);
             order[block] = Calls::arrive(network, kept(block), counted(plan));
             network.stall();
             if (!together) end(block);
@@ -265,7 +274,7 @@ struct Verdict {
 template <uint32_t W, class Rules> Verdict run_world(uint64_t calls, uint64_t seed, double patience) {
     Run run;
     run.patience = patience;
-    std::vector<std::vector<Word>> inbox(W, std::vector<Word>(3 * W * SLOT_WORDS, empty()));
+    std::vector<std::vector<Word>> inbox(W, std::vector<Word>(slots_of(W) * SLOT_WORDS, empty()));
     std::vector<Rank<W, Rules> *> ranks;
     for (uint32_t rank = 0; rank < W; ++rank) {
         Post post = {};
@@ -287,6 +296,9 @@ struct OneBuffer : Sound {
 };
 struct TwoBuffers : Sound {
     static constexpr uint32_t buffers = 2;
+};
+struct ThreeOutboxes : Sound {
+    static constexpr uint32_t outboxes = 3;
 };
 struct NeverCleared : Sound {
     static constexpr bool clears = false;
@@ -335,6 +347,7 @@ template <uint32_t W, class Rules> void broken(const char *rule, uint64_t seed) 
 template <uint32_t W> void all_broken(uint64_t seed) {
     broken<W, OneBuffer>("one buffer", seed);
     broken<W, TwoBuffers>("two buffers, cleared a call later", seed);
+    broken<W, ThreeOutboxes>("three outboxes", seed);
     broken<W, NeverCleared>("buffers are not cleared", seed);
     broken<W, ZeroAsItIs>("zero is sent as it is", seed);
     broken<W, LastLaneTells>("one lane tells for the whole word", seed);

@@ -5,8 +5,6 @@
 // What protocol.h leaves open, for the GPU: how words travel, how sums are rounded, how long a wait lasts.
 #pragma once
 
-#include <type_traits>
-
 #include "pcie_allreduce.h"
 #include "protocol.h"
 
@@ -34,7 +32,6 @@ struct Gpu {
     State *state;
     Alarm *alarm;
     uint64_t patience;
-    uint32_t turn_of_call;
 
     __device__ __forceinline__ Word take(const Word *at) const {
         Word word;
@@ -81,6 +78,13 @@ struct Gpu {
         atomicAdd(reinterpret_cast<unsigned long long *>(&of->calls), 1ull);  // not a load that would have to be waited for
     }
 
+    __device__ __forceinline__ void turn_of_pull(State *of, uint32_t next, uint32_t extent, uint32_t before) const {
+        of->pull_turn = next;
+        of->pull_extent = extent;
+        of->pull_extent_before = before;
+        atomicAdd(reinterpret_cast<unsigned long long *>(&of->calls), 1ull);
+    }
+
     // The clock is not read before a wait has become long: the first look costs nothing that a call in time would notice.
     __device__ __forceinline__ bool gives_up(uint32_t spin, uint64_t &since, uint32_t peer, bool last_hop) const {
         if (spin % 128 != 127) return false;
@@ -96,8 +100,7 @@ struct Gpu {
         if (now - since < (last_hop ? patience : patience / 8 * 7)) return false;
         if (atomicCAS(&state->failed, 0u, peer + 1) == 0) {
             alarm->peer = static_cast<int>(peer);
-            const bool turned = *static_cast<volatile uint32_t *>(&state->turn) != turn_of_call;
-            alarm->call = *static_cast<volatile uint64_t *>(&state->calls) + (turned ? 0 : 1);
+            alarm->call = *static_cast<volatile uint64_t *>(&state->calls) + 1;
             __threadfence_system();
             alarm->code = PCAR_EWATCHDOG;
         }
@@ -163,17 +166,28 @@ template <class Type> struct Sum {
 
 constexpr int MAX_THREADS = 512;
 
-template <class Type, uint32_t W, bool two_shot>
-__global__ void __launch_bounds__(MAX_THREADS, 1) all_reduce(const __grid_constant__ Call call) {
-    using Rules = Protocol<W, Sum<Type>, Gpu>;
-    using Algorithm = std::conditional_t<two_shot, typename Rules::TwoShot, typename Rules::OneShot>;
-    const Share share{blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x};
+template <class Rules, int algorithm> struct Chosen { using Type = typename Rules::OneShot; };
+template <class Rules> struct Chosen<Rules, PCAR_TWO_SHOT> { using Type = typename Rules::TwoShot; };
+template <class Rules> struct Chosen<Rules, PCAR_ONE_SHOT_PULL> { using Type = typename Rules::Pull; };
 
-    State seen;
+__device__ __forceinline__ void read_state(const State *state, State &seen, bool pulls) {
     asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(seen.turn), "=r"(seen.extent), "=r"(seen.failed), "=r"(seen.arrived)
-                 : "l"(call.state));
-    Gpu gpu{call.state, call.alarm, call.patience, seen.turn};
+                 : "l"(state));
+    if (pulls)
+        asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4 + 16];"
+                     : "=r"(seen.pull_turn), "=r"(seen.pull_extent), "=r"(seen.pull_extent_before), "=r"(seen.unused)
+                     : "l"(state));
+}
+
+template <class Type, uint32_t W, int algorithm>
+__global__ void __launch_bounds__(MAX_THREADS, 1) all_reduce(const __grid_constant__ Call call) {
+    using Rules = Protocol<W, Sum<Type>, Gpu>;
+    using Algorithm = typename Chosen<Rules, algorithm>::Type;
+    const Share share{blockIdx.x * blockDim.x + threadIdx.x, gridDim.x * blockDim.x};
+    State seen;
+    read_state(call.state, seen, algorithm == PCAR_ONE_SHOT_PULL);
+    Gpu gpu{call.state, call.alarm, call.patience};
     const auto first = Algorithm::load(gpu, call.post, call.tensor, share.first, share);
     if (seen.failed != 0) {
         Output output = {empty(), 0};
@@ -182,13 +196,13 @@ __global__ void __launch_bounds__(MAX_THREADS, 1) all_reduce(const __grid_consta
             output.write(gpu, call.tensor, at, not_a_number());
         return output.finish(call.tensor);
     }
-    Algorithm::send(gpu, call.post, call.tensor, seen.turn, share, first);
-    Rules::clear(gpu, call.post, seen.turn, seen.extent, share);
+    Algorithm::send(gpu, call.post, call.tensor, seen, share, first);
+    Algorithm::clear(gpu, call.post, seen, share);
     __syncthreads();
     uint32_t order = 0;
     if (threadIdx.x == 0) order = Rules::arrive(gpu, call.state, gridDim.x);
-    Algorithm::receive(gpu, call.post, call.tensor, seen.turn, share);
-    if (threadIdx.x == 0) Rules::leave(gpu, call.state, order, seen.turn, Algorithm::extent(call.tensor), gridDim.x);
+    Algorithm::receive(gpu, call.post, call.tensor, seen, share);
+    if (threadIdx.x == 0 && Rules::turns(order, gridDim.x)) Algorithm::leave(gpu, call.state, seen, Algorithm::extent(call.tensor));
 }
 
 }  // namespace pcar

@@ -110,7 +110,7 @@ struct Communicator {
     Segment attached[MAX_WORLD];
     Post post = {};
 
-    size_t inbox_bytes() const { return Sound::buffers * static_cast<size_t>(world) * slot_bytes; }
+    size_t inbox_bytes() const { return slots_of(static_cast<uint32_t>(world)) * slot_bytes; }
     size_t segment_bytes() const { return HEADER + inbox_bytes(); }
 };
 
@@ -211,20 +211,21 @@ int reach_peer(Communicator &self, const Handle &handle, void **inbox) {
 
 using Kernel = void (*)(Call);
 
-template <class Type, bool two_shot> Kernel of_world(int world) {
+template <class Type, int algorithm> Kernel of_world(int world) {
     switch (world) {
-    case 2: return all_reduce<Type, 2, two_shot>;
-    case 3: return all_reduce<Type, 3, two_shot>;
-    case 4: return all_reduce<Type, 4, two_shot>;
-    case 5: return all_reduce<Type, 5, two_shot>;
-    case 6: return all_reduce<Type, 6, two_shot>;
-    case 7: return all_reduce<Type, 7, two_shot>;
-    default: return all_reduce<Type, 8, two_shot>;
+    case 2: return all_reduce<Type, 2, algorithm>;
+    case 3: return all_reduce<Type, 3, algorithm>;
+    case 4: return all_reduce<Type, 4, algorithm>;
+    case 5: return all_reduce<Type, 5, algorithm>;
+    case 6: return all_reduce<Type, 6, algorithm>;
+    case 7: return all_reduce<Type, 7, algorithm>;
+    default: return all_reduce<Type, 8, algorithm>;
     }
 }
 
 template <class Type> Kernel of_algorithm(int algorithm, int world) {
-    return algorithm == PCAR_TWO_SHOT ? of_world<Type, true>(world) : of_world<Type, false>(world);
+    if (algorithm == PCAR_ONE_SHOT_PULL) return of_world<Type, PCAR_ONE_SHOT_PULL>(world);
+    return algorithm == PCAR_TWO_SHOT ? of_world<Type, PCAR_TWO_SHOT>(world) : of_world<Type, PCAR_ONE_SHOT>(world);
 }
 
 Kernel kernel_for(int dtype, int algorithm, int world) {
@@ -235,7 +236,7 @@ Kernel kernel_for(int dtype, int algorithm, int world) {
 // CUDA loads a kernel at its first launch and may wait for the device for it: a device that waits for this very rank.
 int load_kernels(int world) {
     for (int dtype = PCAR_BF16; dtype <= PCAR_FP32; ++dtype)
-        for (int algorithm = PCAR_ONE_SHOT; algorithm <= PCAR_TWO_SHOT; ++algorithm) {
+        for (int algorithm = PCAR_ONE_SHOT; algorithm <= PCAR_ONE_SHOT_PULL; ++algorithm) {
             cudaFuncAttributes unused;
             const void *kernel = reinterpret_cast<const void *>(kernel_for(dtype, algorithm, world));
             TRY_CUDA(cudaFuncGetAttributes(&unused, kernel), "loading the kernels (was the library built for this GPU?)");
@@ -243,11 +244,10 @@ int load_kernels(int world) {
     return 0;
 }
 
-bool is_built(int algorithm) { return algorithm == PCAR_ONE_SHOT || algorithm == PCAR_TWO_SHOT; }
+bool is_built(int algorithm) { return algorithm >= PCAR_ONE_SHOT && algorithm <= PCAR_ONE_SHOT_PULL; }
 
 int not_built(int algorithm) {
-    return fail(PCAR_EALGORITHM, "algorithm %d is not built; legal are %d (one-shot) and %d (two-shot)", algorithm, PCAR_ONE_SHOT,
-                PCAR_TWO_SHOT);
+    return fail(PCAR_EALGORITHM, "algorithm %d is not built; legal are 0 (one-shot), 1 (two-shot) and 2 (one-shot by reading)", algorithm);
 }
 
 // A slot holds 2 * ceil(words / world) words of a two-shot call.

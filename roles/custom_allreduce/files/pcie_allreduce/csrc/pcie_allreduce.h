@@ -17,7 +17,7 @@ extern "C" {
 #define PCAR_ABI 1
 
 enum { PCAR_BF16 = 0, PCAR_FP16 = 1, PCAR_FP32 = 2 };
-enum { PCAR_ONE_SHOT = 0, PCAR_TWO_SHOT = 1, PCAR_ONE_SHOT_PULL = 2, PCAR_ISLANDS = 3 }; /* the last two are not built */
+enum { PCAR_ONE_SHOT = 0, PCAR_TWO_SHOT = 1, PCAR_ONE_SHOT_PULL = 2, PCAR_ISLANDS = 3 }; /* the last is not built */
 enum { PCAR_PEER = 0, PCAR_HOST_STAGED = 1 };
 
 enum {
@@ -41,7 +41,7 @@ enum {
 PCAR_API int pcar_abi(void);
 PCAR_API const char *pcar_last_error(void);
 
-/* world 2 to 8. slot_bytes: the longest one-shot call; the inbox takes 3 * world * slot_bytes. watchdog_seconds > 0. */
+/* world 2 to 8. slot_bytes: the longest one-shot call; the inbox takes (3 * world + 4) * slot_bytes. watchdog_seconds > 0. */
 PCAR_API int pcar_create(void **self, int rank, int world, size_t slot_bytes, int transport, int device, double watchdog_seconds);
 PCAR_API size_t pcar_handle_bytes(void);
 PCAR_API int pcar_export(void *self, void *handle);

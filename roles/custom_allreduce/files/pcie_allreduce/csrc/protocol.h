@@ -29,18 +29,28 @@
 namespace pcar {
 
 constexpr uint32_t MAX_WORLD = 8;
+constexpr uint32_t BUFFERS = 3;
+constexpr uint32_t OUTBOXES = 4;
+
+// Slots of an inbox with its outboxes.
+constexpr uint32_t slots_of(uint32_t world) { return BUFFERS * world + OUTBOXES; }
 
 struct alignas(16) Word {
     uint32_t lane[4];
 };
 
 // What a rank keeps for itself between calls. The first sixteen bytes are read at once when a block starts.
-struct State {
+struct alignas(16) State {
     uint32_t turn;     // buffer of this call
     uint32_t extent;   // words of each slot that the call before used, and that this call clears
     uint32_t failed;   // not zero after an error: nothing is sent any more
     uint32_t arrived;  // blocks of this call that have read the line above
-    uint64_t calls;    // for reports only
+    // The same for calls that pull, which take turns of their own; the second sixteen bytes.
+    uint32_t pull_turn;
+    uint32_t pull_extent;         // of the call before
+    uint32_t pull_extent_before;  // of the call before that, which this call clears
+    uint32_t unused;
+    uint64_t calls;  // for reports only
 };
 
 struct Post {
@@ -53,7 +63,9 @@ struct Post {
 // The rules, each with a name, so that the test can break one at a time and see that it is missed.
 struct Sound {
     // Three: a call clears the buffer of the call before while it waits. With two, a peer that is one call ahead writes there already.
-    static constexpr uint32_t buffers = 3;
+    static constexpr uint32_t buffers = BUFFERS;
+    // Four: the words of a pull are read by all others, so it takes a call more until it is known that all have.
+    static constexpr uint32_t outboxes = OUTBOXES;
     static constexpr bool clears = true;
     static constexpr bool hides_zero = true;
     static constexpr bool asks_every_lane = true;
@@ -149,8 +161,7 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
     // With more ranks the words of the peers are loads enough to have in flight at once.
     static constexpr uint32_t BATCH = W == 2 ? 2 : 1;
 
-    static PCAR_FN uint32_t after(uint32_t turn) { return turn + 1 >= Rules::buffers ? 0 : turn + 1; }
-    static PCAR_FN uint32_t before(uint32_t turn) { return turn == 0 ? Rules::buffers - 1 : turn - 1; }
+    static PCAR_FN uint32_t ahead(uint32_t turn, uint32_t steps, uint32_t of) { return (turn + steps) % of; }
     static PCAR_FN uint32_t chunk_of(uint32_t words) { return (words + W - 1) / W; }
     static PCAR_FN uint32_t next_rank(uint32_t rank, uint32_t steps) {
         return rank + steps >= W ? rank + steps - W : rank + steps;
@@ -174,6 +185,11 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
         return inbox + static_cast<uint64_t>(turn * W + source) * post.slot_words;
     }
 
+    // An outbox lies behind the buffers of its owner's inbox.
+    static PCAR_FN Word *outbox(Word *inbox, const Post &post, uint32_t turn) {
+        return inbox + static_cast<uint64_t>(BUFFERS * W + turn) * post.slot_words;
+    }
+
     // Poll until every word is whole. False when the watchdog, or another thread's, has ended the wait.
     template <uint32_t N, class At, class From>
     static PCAR_FN bool await(Memory &memory, Word (&word)[N], At at, From from, bool last_hop) {
@@ -191,27 +207,31 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
         }
     }
 
-    // Every word of the buffer that the call before has read. Nobody writes there before this call has retired on every rank.
-    static PCAR_FN void clear(Memory &memory, const Post &post, uint32_t turn, uint32_t extent, Share share) {
-        if (!Rules::clears) return;
-        PCAR_ROLLED
-        for (uint32_t steps = 1; steps < W; ++steps) {
-            Word *old = slot(post.inbox, post, before(turn), next_rank(post.rank, steps));
-            PCAR_ROLLED
-            for (uint32_t at = share.first; at < extent; at += share.stride) memory.clear(old + at);
-        }
-    }
-
-    // By one thread of a block: `arrive` after the whole block has read the state, `leave` when the block is done. The turn changes once a
-    // call, whatever the grid. In two parts, because the answer of the first takes a while and nothing before the second needs it.
+    // By one thread of a block after the whole block has read the state; `leave` is for the end of the block. In two parts, because the
+    // answer takes a while and nothing before the end needs it. The turn changes once a call, whatever the grid.
     static PCAR_FN uint32_t arrive(Memory &memory, State *state, uint32_t blocks) { return memory.arrive(&state->arrived, blocks); }
+    static PCAR_FN bool turns(uint32_t order, uint32_t blocks) { return order == (Rules::last_block_turns ? blocks - 1 : 0); }
 
-    static PCAR_FN void leave(Memory &memory, State *state, uint32_t order, uint32_t turn, uint32_t extent, uint32_t blocks) {
-        if (order == (Rules::last_block_turns ? blocks - 1 : 0)) memory.turn(state, after(turn), extent);
-    }
+    struct Push {
+        // Every word of the buffer that the call before has read. Nobody writes there before this call has retired on every rank.
+        static PCAR_FN void clear(Memory &memory, const Post &post, const State &seen, Share share) {
+            if (!Rules::clears) return;
+            const uint32_t before = ahead(seen.turn, Rules::buffers - 1, Rules::buffers);
+            PCAR_ROLLED
+            for (uint32_t steps = 1; steps < W; ++steps) {
+                Word *old = slot(post.inbox, post, before, next_rank(post.rank, steps));
+                PCAR_ROLLED
+                for (uint32_t at = share.first; at < seen.extent; at += share.stride) memory.clear(old + at);
+            }
+        }
+
+        static PCAR_FN void leave(Memory &memory, State *state, const State &seen, uint32_t extent) {
+            memory.turn(state, ahead(seen.turn, 1, Rules::buffers), extent);
+        }
+    };
 
     // One-shot: every rank sends its words to all others, and every rank adds all.
-    struct OneShot {
+    struct OneShot : Push {
         struct Load {
             Word word[BATCH];
         };
@@ -227,12 +247,12 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
         }
 
         static PCAR_FN void
-        send(Memory &memory, const Post &post, const Tensor &tensor, uint32_t turn, Share share, Load ready) {
+        send(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share, Load ready) {
             PCAR_ROLLED
             for (uint32_t at = share.first; at < tensor.words; at += BATCH * share.stride) {
                 PCAR_UNROLL
                 for (uint32_t to = 0; to < W - 1; ++to) {
-                    Word *target = slot(post.peer[to], post, turn, post.rank);
+                    Word *target = slot(post.peer[to], post, seen.turn, post.rank);
                     PCAR_UNROLL
                     for (uint32_t n = 0; n < BATCH; ++n)
                         if (at + n * share.stride < tensor.words)
@@ -242,7 +262,7 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
             }
         }
 
-        static PCAR_FN void receive(Memory &memory, const Post &post, const Tensor &tensor, uint32_t turn, Share share) {
+        static PCAR_FN void receive(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share) {
             bool well = true;
             Output output = {empty(), 0};
             PCAR_ROLLED
@@ -254,7 +274,7 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
                     word[n] = at + n / (W - 1) * share.stride < tensor.words ? empty() : nothing_to_wait_for();
                 const auto from = [&](uint32_t n) { return other(post.rank, n % (W - 1)); };
                 const auto place = [&](uint32_t n) {
-                    return slot(post.inbox, post, turn, from(n)) + at + n / (W - 1) * share.stride;
+                    return slot(post.inbox, post, seen.turn, from(n)) + at + n / (W - 1) * share.stride;
                 };
                 well = well && await(memory, word, place, from, true);
                 PCAR_UNROLL
@@ -269,7 +289,7 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
     // Two-shot: rank p owns chunk p. Everybody sends it their part of the chunk, it adds them and sends the sum to all. A thread handles
     // one column, that is the same word of every chunk, in both hops, so threads never wait for each other.
     // A slot holds the parts in its first `chunk` words and the sums in the next.
-    struct TwoShot {
+    struct TwoShot : Push {
         struct Load {
             Word word[W - 1];
         };
@@ -288,28 +308,28 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
         }
 
         static PCAR_FN void
-        send(Memory &memory, const Post &post, const Tensor &tensor, uint32_t turn, Share share, Load ready) {
+        send(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share, Load ready) {
             const uint32_t chunk = chunk_of(tensor.words);
             PCAR_ROLLED
             for (uint32_t column = share.first; column < chunk; column += share.stride) {
                 PCAR_UNROLL
                 for (uint32_t to = 0; to < W - 1; ++to)
                     if (next_rank(post.rank, to + 1) * chunk + column < tensor.words)
-                        memory.push(slot(post.peer[to], post, turn, post.rank) + column,
+                        memory.push(slot(post.peer[to], post, seen.turn, post.rank) + column,
                                     hide<Rules>(ready.word[to], Sum::minus_zero));
                 ready = load(memory, post, tensor, column + share.stride, share);
             }
         }
 
-        static PCAR_FN void receive(Memory &memory, const Post &post, const Tensor &tensor, uint32_t turn, Share share) {
+        static PCAR_FN void receive(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share) {
             Output output = {empty(), 0};
-            const bool well = add(memory, post, tensor, turn, share, output);
-            gather(memory, post, tensor, turn, share, output, well);
+            const bool well = add(memory, post, tensor, seen, share, output);
+            gather(memory, post, tensor, seen, share, output, well);
             output.finish(tensor);
         }
 
         static PCAR_FN bool
-        add(Memory &memory, const Post &post, const Tensor &tensor, uint32_t turn, Share share, Output &output) {
+        add(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share, Output &output) {
             const uint32_t chunk = chunk_of(tensor.words), begin = post.rank * chunk;
             bool well = true;
             PCAR_ROLLED
@@ -319,7 +339,7 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
                 PCAR_UNROLL
                 for (uint32_t n = 0; n < W - 1; ++n) word[n] = empty();
                 const auto from = [&](uint32_t n) { return other(post.rank, n); };
-                const auto place = [&](uint32_t n) { return slot(post.inbox, post, turn, from(n)) + column; };
+                const auto place = [&](uint32_t n) { return slot(post.inbox, post, seen.turn, from(n)) + column; };
                 well = well && await(memory, word, place, from, false);
                 if (!well) {
                     output.write(memory, tensor, begin + column, not_a_number());
@@ -328,20 +348,20 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
                 const Word sum = hide_sum<Rules>(added(word, mine, post.rank));
                 PCAR_UNROLL
                 for (uint32_t to = 0; to < W - 1; ++to)
-                    memory.push(slot(post.peer[to], post, turn, post.rank) + chunk + column, sum);
+                    memory.push(slot(post.peer[to], post, seen.turn, post.rank) + chunk + column, sum);
                 output.write(memory, tensor, begin + column, show_sum(sum));
             }
             return well;
         }
 
         static PCAR_FN void
-        gather(Memory &memory, const Post &post, const Tensor &tensor, uint32_t turn, Share share, Output &output, bool well) {
+        gather(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share, Output &output, bool well) {
             const uint32_t chunk = chunk_of(tensor.words);
             PCAR_ROLLED
             for (uint32_t column = share.first; column < chunk; column += share.stride) {
                 Word word[W - 1];
                 const auto from = [&](uint32_t n) { return next_rank(post.rank, n + 1); };
-                const auto place = [&](uint32_t n) { return slot(post.inbox, post, turn, from(n)) + chunk + column; };
+                const auto place = [&](uint32_t n) { return slot(post.inbox, post, seen.turn, from(n)) + chunk + column; };
                 PCAR_UNROLL
                 for (uint32_t n = 0; n < W - 1; ++n)
                     word[n] = from(n) * chunk + column < tensor.words ? empty() : nothing_to_wait_for();
@@ -352,6 +372,62 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
                     output.write(memory, tensor, at, well ? show_sum(word[n]) : not_a_number());
                 }
             }
+        }
+    };
+
+    // One-shot by reading: a rank stores its words once, into an outbox of its own, and the others poll them there. For memory that is
+    // written slowly from afar, and for memory of the host, where one store serves all readers.
+    struct Pull {
+        struct Load {
+            Word word;
+        };
+
+        static PCAR_FN uint32_t extent(const Tensor &tensor) { return tensor.words; }
+
+        static PCAR_FN Load load(Memory &memory, const Post &, const Tensor &tensor, uint32_t at, Share) {
+            return Load{tensor.read(memory, at)};
+        }
+
+        static PCAR_FN void
+        send(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share, Load ready) {
+            Word *target = outbox(post.inbox, post, seen.pull_turn);
+            PCAR_ROLLED
+            for (uint32_t at = share.first; at < tensor.words; at += share.stride) {
+                memory.push(target + at, hide<Rules>(ready.word, Sum::minus_zero));
+                ready = load(memory, post, tensor, at + share.stride, share);
+            }
+        }
+
+        // What was stored two pulls ago. All have begun the pull before, and so have read it; none reads there before this call has retired.
+        static PCAR_FN void clear(Memory &memory, const Post &post, const State &seen, Share share) {
+            if (!Rules::clears) return;
+            Word *old = outbox(post.inbox, post, ahead(seen.pull_turn, Rules::outboxes - 2, Rules::outboxes));
+            PCAR_ROLLED
+            for (uint32_t at = share.first; at < seen.pull_extent_before; at += share.stride) memory.clear(old + at);
+        }
+
+        static PCAR_FN void receive(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share) {
+            bool well = true;
+            Output output = {empty(), 0};
+            PCAR_ROLLED
+            for (uint32_t at = share.first; at < tensor.words; at += share.stride) {
+                const Word mine = tensor.read(memory, at);
+                Word word[W - 1];
+                PCAR_UNROLL
+                for (uint32_t n = 0; n < W - 1; ++n) word[n] = empty();
+                const auto from = [&](uint32_t n) { return other(post.rank, n); };
+                const auto place = [&](uint32_t n) {
+                    const uint32_t steps = n < post.rank ? n + W - post.rank : n + 1 - post.rank;
+                    return outbox(post.peer[steps - 1], post, seen.pull_turn) + at;
+                };
+                well = well && await(memory, word, place, from, true);
+                output.write(memory, tensor, at, well ? added(word, mine, post.rank) : not_a_number());
+            }
+            output.finish(tensor);
+        }
+
+        static PCAR_FN void leave(Memory &memory, State *state, const State &seen, uint32_t extent) {
+            memory.turn_of_pull(state, ahead(seen.pull_turn, 1, Rules::outboxes), extent, seen.pull_extent);
         }
     };
 };

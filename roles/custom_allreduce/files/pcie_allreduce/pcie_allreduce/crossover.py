@@ -19,7 +19,7 @@ from .abi import ALGORITHMS, TRANSPORTS
 SCHEMA_VERSION = 1
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "table.json")
 MARGIN = 0.05  # a gain below this is within the noise of one measurement on a quiet node
-BLOCKS, THREADS = 1024, 1024  # the most that a launch may ask for
+BLOCKS, THREADS = 1024, 512  # the most that a launch may ask for
 
 
 class TableError(Exception):
