@@ -10,8 +10,9 @@ import os
 import re
 from typing import Optional
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils import managed_block
+from ansible_collections.gpu_node.tuning.plugins.module_utils import history_log, managed_block
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.file_kind import not_a_directory
 from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record import (
     ADOPTED,
     APPLIED,
@@ -39,6 +40,22 @@ class RecordedGenerations:
         self.path = path
         self.machine_id = machine_id()
 
+    def refuse_no_directory(self) -> None:
+        """Raises TuningError where something else stands in the place of the state directory; it may be missing."""
+        kind = not_a_directory(self.path)
+        if kind:
+            raise TuningError(
+                f"state_dir {self.path}: not a directory but {kind}. Move it away, or set {option('state_dir')}."
+            )
+
+    def is_empty(self) -> bool:
+        """True where nothing was ever recorded, or nothing of it is left."""
+        return not self.numbers() and not any(os.path.lexists(self._at(name)) for name in ("current", "history.jsonl"))
+
+    def history(self) -> list:
+        """The lines of the history, oldest first, as dictionaries. A line that cannot be read becomes an entry that says so."""
+        return history_log.read_history(self._at("history.jsonl"))
+
     def current(self) -> Optional[int]:
         """Number of the current generation; None before the first."""
         try:
@@ -52,13 +69,20 @@ class RecordedGenerations:
 
     def numbers(self) -> list:
         """Numbers of all generations, ascending."""
+        place = self._at("generations")
         try:
-            return sorted(int(name) for name in os.listdir(self._at("generations")) if NUMBERED.fullmatch(name))
-        except FileNotFoundError:
-            return []
+            return sorted(int(name) for name in os.listdir(place) if NUMBERED.fullmatch(name))
         except OSError as error:
+            kind = not_a_directory(place)
+            if kind:
+                raise TuningError(
+                    f"{place}: not a directory but {kind}. Put the directory back (from a backup; where a link should lead to it, mount what it "
+                    f"names). Without one, move {self.path} away, and start anew with tune.yml."
+                ) from error
+            if isinstance(error, FileNotFoundError):
+                return []
             raise TuningError(
-                f"{self._at('generations')}: cannot be read: {error.strerror}. Become root, or set {option('state_dir')}."
+                f"{place}: cannot be read: {error.strerror}. Become root, or set {option('state_dir')}."
             ) from error
 
     def own_numbers(self) -> list:
