@@ -28,6 +28,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import (
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_list import generation_list
 from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record import Change, sha256
+from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_tables import history_json, history_table
 from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import NotPlain, open_plain, read_plain
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState, look
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
@@ -909,6 +910,70 @@ def test_a_line_that_cannot_be_read_is_said(used):
     path.write_bytes(lines[0] + b"{\xff torn\n" + b"[1]\n\n" + lines[1])
     assert [entry["outcome"] for entry in used.history()] == ["found", "unreadable", "unreadable", "applied"]
     assert used.history()[2]["reason"] == "line 3 of history.jsonl cannot be read"
+
+
+BAD_LINES = (
+    '{"generation": 1, "outcome": "applied", "reason": 5}',
+    '{"generation": 1, "outcome": "applied", "evidence": "abc"}',
+    '{"generation": 1, "outcome": "applied", "evidence": 5}',
+    '{"generation": 1, "outcome": "applied", "evidence": ["abc"]}',
+    '{"generation": "1", "outcome": "applied"}',
+    '{"generation": true, "outcome": "applied"}',
+    '{"generation": -1, "outcome": "applied"}',
+    '{"generation": 1.0, "outcome": "applied"}',
+    '{"generation": 1, "outcome": ["applied"]}',
+    '{"generation": 1, "outcome": null}',
+    '{"generation": 1}',
+    "{}",
+    '{"outcome": "failed", "time": 20251129}',
+    '{"outcome": "failed", "by": {"user": "ops"}}',
+    '{"outcome": "failed", "profile": []}',
+    '{"outcome": "failed", "profile_status": false}',
+    '{"outcome": "failed", "reason": "\\ud800"}',
+    '{"outcome": "failed", "of others": {"\\udfff": 1}}',
+    '{"outcome": "applied", "evidence": [{"value": NaN}]}',
+    '{"outcome": "applied", "evidence": [{"value": 1e999}]}',
+    '{"outcome": "applied", "evidence": [{"value": -Infinity}]}',
+    f'{{"outcome": "applied", "evidence": [{{"value": {"1" * 4002}}}]}}',
+    f'{{"generation": {"1" * 5000}, "outcome": "applied"}}',
+    f'{{"outcome": "applied", "of others": {"[" * 101}{"]" * 101}}}',
+    f'{{"outcome": "applied", "of others": {"[" * 100000}{"]" * 100000}}}',
+    b'{"outcome": "failed", "reason": "\xff"}',
+    b'\xef\xbb\xbf{"outcome": "failed"}',
+    "\0\0",
+)
+
+
+@pytest.mark.parametrize("line", BAD_LINES, ids=lambda line: repr(line)[:60])
+def test_a_line_that_no_run_writes_does_not_reach_who_reads_the_history(used, line):
+    path = pathlib.Path(used.path, "history.jsonl")
+    good = used.history()
+    with open(path, "ab") as stream:
+        stream.write((line if isinstance(line, bytes) else line.encode()) + b"\n")
+    assert used.history() == [*good, {"outcome": "unreadable", "reason": "line 3 of history.jsonl cannot be read"}]
+    results = {"a": generation_list(used), "b": generation_list(used)}
+    assert len(history_table(results)) == 8
+    assert json.loads(history_json(results).encode("utf-8"), parse_constant=pytest.fail)["nodes"]["a"]["history"]
+    with used.locked(5):
+        fill(used, 1)
+    assert [entry["outcome"] for entry in used.history()][-1] == "applied"
+
+
+def test_what_a_newer_version_may_note_as_well_is_shown(used):
+    line = {
+        "outcome": "of a newer version",
+        "generation": None,
+        "evidence": [{"value": 1e99, "versions": {"nccl": "2.27"}}],
+    }
+    with open(os.path.join(used.path, "history.jsonl"), "a", encoding="utf-8") as stream:
+        stream.write(json.dumps({**line, "host": "ü\u2028"}, ensure_ascii=False) + "\r\n")
+    assert used.history()[2] == {**line, "host": "ü\u2028"}
+
+
+def test_a_reason_with_bytes_of_a_path_that_are_no_utf_8_is_noted_readably(used):
+    used.note({"outcome": "failed", "reason": os.fsdecode(b"/a/\xff: cannot be read"), "by": os.fsdecode(b"\xfe@host")})
+    entry = used.history()[2]
+    assert (entry["outcome"], entry["reason"], entry["by"]) == ("failed", "/a/?: cannot be read", "?@host")
 
 
 def test_a_line_that_a_power_loss_cut_does_not_swallow_the_next(used):
