@@ -89,6 +89,10 @@ class RecordedGenerations:
         """Those that this machine recorded, ascending. What does not say, or cannot be read, counts as its own."""
         return [number for number in self.numbers() if not self._other_machine(number)]
 
+    def usable_numbers(self) -> list:
+        """Those that this machine recorded and whose own record allows a return, ascending."""
+        return [number for number in self.own_numbers() if self._is_usable(number)]
+
     def is_foreign(self, number: Optional[int]) -> bool:
         """True for a generation that another machine recorded: how a file was there says nothing of this node."""
         return number is not None and self._other_machine(number) is not None
@@ -180,7 +184,7 @@ class RecordedGenerations:
         """What a state directory that was restored by halves lacks, one sentence each; [] when nothing is missing."""
         numbers = self.numbers()
         if not numbers:
-            return []
+            return self.lost()
         lacking = []
         if 0 not in numbers:
             lacking.append(f"{self._directory(0)}: missing, though generation {numbers[-1]} is there. {FROM_A_BACKUP}")
@@ -198,6 +202,20 @@ class RecordedGenerations:
                 f"{self._at('history.jsonl')}: missing. The next run writes the lines of the generations that are left."
             )
         return lacking
+
+    def lost(self) -> list:
+        """One sentence where no generation is left, though there were some; [] otherwise."""
+        if self.numbers() or self.is_empty():
+            return []
+        has_current = os.path.lexists(self._at("current"))
+        named = [line["generation"] for line in self.history() if line.get("generation") is not None]
+        left = "current is there" if has_current else "history.jsonl is there"
+        known_by = f"history.jsonl names generation {named[-1]}" if named else left
+        gone = "put it back from a backup" if has_current else "current is missing as well: put both back from a backup"
+        way_on = (
+            "Without one the way back ends here: tune.yml starts anew, and its generation 0 is the node as it is then."
+        )
+        return [f"{self._at('generations')}: no generation is left, though {known_by}; {gone}. {way_on}"]
 
     def recorded_link(self, path: str) -> Optional[str]:
         """Text of the symbolic link that the current generation says ``path`` is; None for no link or no record."""
@@ -273,6 +291,16 @@ class RecordedGenerations:
             ):
                 return number
         return None
+
+    def _is_usable(self, number: int) -> bool:
+        try:
+            manifest = self.manifest(number)
+            self._refuse_newer_version(number, manifest)
+            for record in manifest["files"]:
+                self._state(number, record, "after")
+        except TuningError:
+            return False
+        return True
 
     def _other_machine(self, number: int) -> Optional[str]:
         try:
