@@ -12,14 +12,14 @@ from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import sitecustomize_file
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
-from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record import ACTIVATED, FAILED, FOUND
+from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_choice import choose
+from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record import ACTIVATED, FAILED
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
 from ansible_collections.gpu_node.tuning.plugins.module_utils.read_back import ReadBack, faults, read_back, remarks
 from ansible_collections.gpu_node.tuning.plugins.module_utils.record_time import state_time
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 
 FATAL = ("SystemExit", "KeyboardInterrupt")
-KNOWN_GOOD, PREVIOUS = "known_good", "previous"
 
 
 class Activation(NamedTuple):
@@ -62,71 +62,6 @@ def activate(state: StateDirectory, wanted: str, lock_timeout: float, probe_time
         notes = links + notes
         since = time.time() if changed else _last_change(state, number, wanted_states)
         return Activation(number, changed, before, after, result, notes + state.warnings, _readers(state), since)
-
-
-def choose(state: StateDirectory, wanted: str) -> int:
-    """The number that ``wanted`` means on this node. Raises TuningError with the legal values."""
-    numbers = state.numbers()
-    if not numbers:
-        raise TuningError(
-            f"generation {wanted!r}: {state.path} holds no generation; this node was never tuned. Nothing was changed."
-        )
-    own = state.own_numbers()
-    if not own:
-        state.refuse_foreign(numbers[-1])
-    if wanted == KNOWN_GOOD:
-        number = state.newest_known_good()
-        if number is None:
-            raise TuningError(
-                f"generation {wanted!r}: no known-good profile was ever applied and read back on this node. "
-                f"Legal: {PREVIOUS}, or one of {_listed(own)}{_as_found(state, own[0])}. Nothing was changed."
-            )
-        return number
-    if wanted == PREVIOUS:
-        current = state.current()
-        number = None if current is None else _applied_before(state, current)
-        if number is None:
-            why = (
-                "no generation is current"
-                if current is None
-                else f"generation {current} is current, and there is none before it"
-            )
-            raise TuningError(
-                f"generation {wanted!r}: {why}. Legal: {KNOWN_GOOD}, or one of {_listed(own)}. Nothing was changed."
-            )
-        wanted = str(number)
-    if wanted == "0" and 0 not in numbers:
-        raise TuningError(
-            f"generation '0': missing in {state.path}, though later ones are there: how this node was found is not known here. Nothing was "
-            f"changed. Put generations/0000 back from a backup, or choose one of {_listed(own)}."
-        )
-    if not wanted.isascii() or not wanted.isdigit() or int(wanted) not in numbers:
-        raise TuningError(
-            f"generation {wanted!r}: there is no such generation on this node. "
-            f"Legal: {KNOWN_GOOD}, {PREVIOUS}, or one of {_listed(own)}. Nothing was changed."
-        )
-    return int(wanted)
-
-
-def _as_found(state: StateDirectory, number: int) -> str:
-    with contextlib.suppress(TuningError):  # a damaged one does not say what it is
-        if state.manifest(number)["outcome"] == FOUND:
-            return f"; {number} is the node as it was found"
-    return ""
-
-
-def _applied_before(state: StateDirectory, number: int) -> Optional[int]:
-    """The generation that ``number`` came from; what others made of the file in between was never read back and does not count."""
-    parent = _parent(state, number)
-    while parent and state.manifest(parent)["outcome"] == FOUND:
-        parent = _parent(state, parent)
-    return parent
-
-
-def _parent(state: StateDirectory, number: int) -> Optional[int]:
-    """None also where the record names no older one: ``current`` dangled when it was written."""
-    parent = state.manifest(number)["parent"]
-    return parent if parent is not None and parent < number else None
 
 
 def _try_in_memory(state: StateDirectory, number: int, after: list, probe_timeout: float) -> None:
@@ -277,7 +212,3 @@ def _readers(state: StateDirectory) -> list:
             directory = manifest["service"]["dir"] if manifest["scope"] == "service" else None
             readers.add((manifest["interpreter"].get("program", manifest["interpreter"]["executable"]), directory))
     return sorted(readers, key=str)
-
-
-def _listed(numbers: list) -> str:
-    return ", ".join(str(number) for number in numbers)

@@ -16,6 +16,10 @@ SHOWN = ("parent", "time", "profile", "profile_status", "outcome", "reason", "by
 def generation_list(state: StateDirectory) -> dict:
     """What module generation_info returns. Never raises TuningError: what cannot be read is in ``problems``."""
     answer = {"current": None, "known_good": None, "generations": [], "history": [], "problems": []}
+    try:
+        state.refuse_no_directory()
+    except TuningError as error:
+        return dict(answer, problems=[str(error)])  # whatever else is asked would fail for this reason
     for key, ask in (("current", state.current), ("known_good", state.newest_known_good), ("history", state.history)):
         try:
             answer[key] = ask()
@@ -23,7 +27,7 @@ def generation_list(state: StateDirectory) -> dict:
             answer["problems"].append(str(error))
     for number in _numbers(state, answer["problems"]):
         answer["generations"].append(_described(state, number, answer["problems"]))
-    for ask in (state.missing, state.foreign):
+    for ask in (state.missing, state.foreign, state.strangers):
         with contextlib.suppress(TuningError):  # what cannot be read is said already
             answer["problems"] += ask()
     return answer

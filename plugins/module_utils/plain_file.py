@@ -10,14 +10,8 @@ import errno
 import os
 import stat
 
-KINDS = {
-    stat.S_IFDIR: "a directory",
-    stat.S_IFLNK: "a symbolic link",
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
+from ansible_collections.gpu_node.tuning.plugins.module_utils.file_kind import kind_of
+
 MOVE_AWAY = "Move it away, then run again."
 
 
@@ -53,6 +47,5 @@ def advice(error: OSError, otherwise: str) -> str:
 
 
 def _refuse_other_kinds(path: str, found: os.stat_result) -> None:
-    kind = stat.S_IFMT(found.st_mode)
-    if kind != stat.S_IFREG:
-        raise NotPlain(errno.EINVAL, f"{KINDS.get(kind, 'something else')}, not a plain file", path)
+    if not stat.S_ISREG(found.st_mode):
+        raise NotPlain(errno.EINVAL, f"{kind_of(found.st_mode)}, not a plain file", path)

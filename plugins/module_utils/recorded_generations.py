@@ -10,8 +10,9 @@ import os
 import re
 from typing import Optional
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils import managed_block
+from ansible_collections.gpu_node.tuning.plugins.module_utils import history_log, managed_block
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.file_kind import not_a_directory
 from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record import (
     ADOPTED,
     APPLIED,
@@ -39,6 +40,22 @@ class RecordedGenerations:
         self.path = path
         self.machine_id = machine_id()
 
+    def refuse_no_directory(self) -> None:
+        """Raises TuningError where something else stands in the place of the state directory; it may be missing."""
+        kind = not_a_directory(self.path)
+        if kind:
+            raise TuningError(
+                f"state_dir {self.path}: not a directory but {kind}. Move it away, or set {option('state_dir')}."
+            )
+
+    def is_empty(self) -> bool:
+        """True where nothing was ever recorded, or nothing of it is left."""
+        return not self.numbers() and not any(os.path.lexists(self._at(name)) for name in ("current", "history.jsonl"))
+
+    def history(self) -> list:
+        """The lines of the history, oldest first, as dictionaries. A line that cannot be read becomes an entry that says so."""
+        return history_log.read_history(self._at("history.jsonl"))
+
     def current(self) -> Optional[int]:
         """Number of the current generation; None before the first."""
         try:
@@ -52,18 +69,29 @@ class RecordedGenerations:
 
     def numbers(self) -> list:
         """Numbers of all generations, ascending."""
+        place = self._at("generations")
         try:
-            return sorted(int(name) for name in os.listdir(self._at("generations")) if NUMBERED.fullmatch(name))
-        except FileNotFoundError:
-            return []
+            return sorted(int(name) for name in os.listdir(place) if NUMBERED.fullmatch(name))
         except OSError as error:
+            kind = not_a_directory(place)
+            if kind:
+                raise TuningError(
+                    f"{place}: not a directory but {kind}. Put the directory back (from a backup; where a link should lead to it, mount what it "
+                    f"names). Without one, move {self.path} away, and start anew with tune.yml."
+                ) from error
+            if isinstance(error, FileNotFoundError):
+                return []
             raise TuningError(
-                f"{self._at('generations')}: cannot be read: {error.strerror}. Become root, or set {option('state_dir')}."
+                f"{place}: cannot be read: {error.strerror}. Become root, or set {option('state_dir')}."
             ) from error
 
     def own_numbers(self) -> list:
         """Those that this machine recorded, ascending. What does not say, or cannot be read, counts as its own."""
         return [number for number in self.numbers() if not self._other_machine(number)]
+
+    def usable_numbers(self) -> list:
+        """Those that this machine recorded and whose own record allows a return, ascending."""
+        return [number for number in self.own_numbers() if self._is_usable(number)]
 
     def is_foreign(self, number: Optional[int]) -> bool:
         """True for a generation that another machine recorded: how a file was there says nothing of this node."""
@@ -156,7 +184,7 @@ class RecordedGenerations:
         """What a state directory that was restored by halves lacks, one sentence each; [] when nothing is missing."""
         numbers = self.numbers()
         if not numbers:
-            return []
+            return self.lost()
         lacking = []
         if 0 not in numbers:
             lacking.append(f"{self._directory(0)}: missing, though generation {numbers[-1]} is there. {FROM_A_BACKUP}")
@@ -174,6 +202,20 @@ class RecordedGenerations:
                 f"{self._at('history.jsonl')}: missing. The next run writes the lines of the generations that are left."
             )
         return lacking
+
+    def lost(self) -> list:
+        """One sentence where no generation is left, though there were some; [] otherwise."""
+        if self.numbers() or self.is_empty():
+            return []
+        has_current = os.path.lexists(self._at("current"))
+        named = [line["generation"] for line in self.history() if line.get("generation") is not None]
+        left = "current is there" if has_current else "history.jsonl is there"
+        known_by = f"history.jsonl names generation {named[-1]}" if named else left
+        gone = "put it back from a backup" if has_current else "current is missing as well: put both back from a backup"
+        way_on = (
+            "Without one the way back ends here: tune.yml starts anew, and its generation 0 is the node as it is then."
+        )
+        return [f"{self._at('generations')}: no generation is left, though {known_by}; {gone}. {way_on}"]
 
     def recorded_link(self, path: str) -> Optional[str]:
         """Text of the symbolic link that the current generation says ``path`` is; None for no link or no record."""
@@ -249,6 +291,16 @@ class RecordedGenerations:
             ):
                 return number
         return None
+
+    def _is_usable(self, number: int) -> bool:
+        try:
+            manifest = self.manifest(number)
+            self._refuse_newer_version(number, manifest)
+            for record in manifest["files"]:
+                self._state(number, record, "after")
+        except TuningError:
+            return False
+        return True
 
     def _other_machine(self, number: int) -> Optional[str]:
         try:

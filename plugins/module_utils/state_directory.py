@@ -17,11 +17,13 @@ from typing import Optional
 from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     generation_record,
     history_log,
+    leftovers,
     node_lock,
     record_time,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record import ACTIVATED, FOUND, Change
+from ansible_collections.gpu_node.tuning.plugins.module_utils.leftovers import PARTIAL
 from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
 from ansible_collections.gpu_node.tuning.plugins.module_utils.recorded_generations import RecordedGenerations
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import (
@@ -30,8 +32,6 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file
     remove_directories,
     sync_directory,
 )
-
-PARTIAL = ".partial"
 
 
 class StateDirectory(RecordedGenerations):
@@ -56,6 +56,7 @@ class StateDirectory(RecordedGenerations):
 
         A run that recorded nothing leaves nothing: what it made for the lock goes again.
         """
+        self.refuse_no_directory()
         made = []
         had_lock = os.path.lexists(self._at("lock"))
         try:
@@ -65,7 +66,7 @@ class StateDirectory(RecordedGenerations):
             raise
         try:
             self._refuse_what_cannot_be_used()
-            self._sweep()
+            leftovers.remove_leftovers(self.path)
             self._finish()
             yield
         finally:
@@ -81,6 +82,7 @@ class StateDirectory(RecordedGenerations):
 
         What locked() refuses is refused here too, so that a check says what a run would say.
         """
+        self.refuse_no_directory()
         descriptor = node_lock.acquire(self._at("lock"), timeout, None)
         try:
             if os.path.isdir(self.path):
@@ -92,13 +94,9 @@ class StateDirectory(RecordedGenerations):
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def is_empty(self) -> bool:
-        """True where nothing was ever recorded, or nothing of it is left."""
-        return not self.numbers() and not any(os.path.lexists(self._at(name)) for name in ("current", "history.jsonl"))
-
-    def history(self) -> list:
-        """The lines of the history, oldest first, as dictionaries. A line that cannot be read becomes an entry that says so."""
-        return history_log.read_history(self._at("history.jsonl"))
+    def strangers(self) -> list:
+        """What is in the way of a run because it has a name of ours, one sentence each."""
+        return leftovers.strangers(self.path)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -184,6 +182,8 @@ class StateDirectory(RecordedGenerations):
         self._refuse_what_others_can_write()
         self.numbers()
         self.history()
+        if self.strangers():
+            raise TuningError(" ".join(self.strangers()))
 
     def _refuse_what_others_can_write(self) -> None:
         """Somebody else could plant links in it, and root would follow them."""
@@ -247,21 +247,6 @@ class StateDirectory(RecordedGenerations):
         os.symlink(os.path.join("generations", f"{number:04d}"), temporary)
         os.replace(temporary, self._at("current"))
         sync_directory(self.path)
-
-    def _sweep(self) -> None:
-        """Remove what a killed run left half done."""
-        try:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._at("current" + PARTIAL))
-            with contextlib.suppress(FileNotFoundError):
-                for name in os.listdir(self._at("generations")):
-                    if name.endswith(PARTIAL):
-                        shutil.rmtree(self._at("generations", name))
-        except OSError as error:
-            raise TuningError(
-                f"state_dir {self.path}: what an interrupted run left cannot be removed: {error.strerror}. "
-                f"Nothing was changed. Repair the file system, or set {option('state_dir')}."
-            ) from error
 
     def _finish(self) -> None:
         """Do what a killed run had left to do after its generation was complete: move ``current``, write the line of the history.

@@ -191,6 +191,8 @@ def _state_remarks(state: StateDirectory, found: FileState, parts: managed_block
             f"{state.path}: holds no generation, though {found.path} has the managed block: the records were lost. "
             f"Generation 0 will be the file as it is now, so that the way back ends here."
         )
+    else:
+        notes += state.lost()
     if state.is_foreign(state.current()):
         notes += [
             f"{said} The state directory was copied, or /etc/machine-id was made anew. What stands on this node now is recorded as its own."

@@ -25,7 +25,8 @@ options:
     description:
       - V(known_good) is the newest generation that a known-good profile with at least one variable left, read back with success.
       - V(previous) is the generation that the current one came from.
-      - A number is that generation; V(0) is the node as it was found before the first change.
+      - A number is that generation, written as in the history (V(7)) or as its directory is called (V(0007)).
+      - V(0) is the node as it was found before the first change.
     type: str
     default: known_good
   applied_by:

@@ -42,7 +42,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 current:
-  description: Number of the generation that stands; null on a node that was never tuned.
+  description: Number of the generation that stands; null where none does, as on a node that was never tuned.
   returned: always
   type: int
   sample: 1

@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import pathlib
+import re
 import shutil
 import stat
 
@@ -26,6 +27,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 from ansible_collections.gpu_node.tuning.plugins.module_utils.tuning_plan import Wish
 from ansible_collections.gpu_node.tuning.plugins.module_utils.tuning_transaction import tune
+from ansible_collections.gpu_node.tuning.plugins.module_utils.wording import show
 
 from .interpreters import PATIENCE, as_root, make_venv, times, tree, with_own_file
 from .nodes import ENV, HOOK, OTHER_ENV, PlayedNode
@@ -53,7 +55,7 @@ def tuned(node):
 
 @pytest.mark.parametrize(
     ("wanted", "number"),
-    [("known_good", 1), ("previous", 1), ("1", 1), ("01", 1), ("0", 0), ("2", 2)],
+    [("known_good", 1), ("previous", 1), ("1", 1), ("0001", 1), ("0", 0), ("0000", 0), ("2", 2)],
 )
 def test_every_way_to_name_a_generation(tuned, wanted, number):
     kept = {1: tuned.kept(1).read_bytes(), 0: HOOK, 2: tuned.bytes()}[number]
@@ -79,14 +81,20 @@ def test_every_way_to_name_a_generation(tuned, wanted, number):
 
 
 @pytest.mark.parametrize(
-    "wanted", ["3", "-1", "99", "x", "", "1.0", "²", "+1", " 1", "0x1", "known-good", "None", "1" * 4300]
+    "wanted",
+    [
+        *("3", "-1", "99", "x", "", "1.0", "²", "+1", " 1", "0x1", "known-good", "None"),
+        *("00", "000", "00000", "01", "00001", "1" * 5000, "0" * 5000, "0" * 4999 + "1"),
+    ],
+    ids=lambda wanted: f"{wanted[:20]}({len(wanted)})",
 )
 def test_what_is_no_generation_is_refused_with_the_legal_values(tuned, wanted):
     before = tree(tuned.root)
     for check in (True, False):
         with pytest.raises(TuningError) as caught:
             tuned.rollback(wanted, check)
-        assert str(caught.value).startswith(f"generation {wanted!r}: there is no such generation on this node")
+        assert str(caught.value).startswith(f"generation {show(wanted)}: there is no such generation on this node")
+        assert len(str(caught.value)) < 300
         assert "Legal: known_good, previous, or one of 0, 1, 2. Nothing was changed." in str(caught.value)
     assert tree(tuned.root) == before
 
@@ -109,6 +117,65 @@ def test_without_a_known_good_one_it_is_said(node):
     ):
         node.rollback()
     assert tree(node.root) == before
+
+
+def without_known_good(node):
+    node.rollback("0")
+    rewrite(node, 1, profile_status="experimental")
+    return "one of 0, 1, 2"
+
+
+def without_previous(node):
+    rewrite(node, 2, parent=None)
+    return "known_good, or one of 0, 1, 2"
+
+
+def with_a_damaged_one(node):
+    node.kept(1).write_bytes(b"")
+    return "one of 0, 2"
+
+
+def with_one_of_a_newer_version(node):
+    rewrite(node, 2, collection_version="99.0.0")
+    return "known_good, previous, or one of 0, 1"
+
+
+def with_the_current_one_unreadable(node):
+    node.edit_manifest(2, parent=0)
+    return "known_good, or one of 0, 1"
+
+
+def with_nothing_that_works(node):
+    for number in (0, 1, 2):
+        node.edit_manifest(number, by="nobody")
+    return ""
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        without_known_good,
+        without_previous,
+        with_a_damaged_one,
+        with_one_of_a_newer_version,
+        with_the_current_one_unreadable,
+        with_nothing_that_works,
+    ],
+    ids=lambda spoil: spoil.__name__,
+)
+def test_what_is_called_legal_works(tuned, spoil):
+    legal = spoil(tuned)
+    none = "None of 0, 1, 2 can be gone back to; generation_info says why"
+    with pytest.raises(TuningError) as caught:
+        tuned.rollback("7", check=True)
+    end = f"Legal: {legal}" if legal else none
+    assert str(caught.value) == f"generation '7': there is no such generation on this node. {end}. Nothing was changed."
+    for wanted in ("known_good", "previous", "0", "1", "2"):
+        if wanted in re.findall(r"\w+", legal):
+            tuned.rollback(wanted, check=True)
+        else:
+            with pytest.raises(TuningError):
+                tuned.rollback(wanted, check=True)
 
 
 def test_before_the_first_there_is_none(tuned):
@@ -653,7 +720,9 @@ def test_a_state_directory_without_generation_0(tuned):
         with pytest.raises(TuningError) as caught:
             tuned.rollback("0", check)
         assert str(caught.value).startswith(f"generation '0': missing in {tuned.state.path}, though later ones are")
-        assert str(caught.value).endswith("Put generations/0000 back from a backup, or choose one of 1, 2.")
+        assert str(caught.value).endswith(
+            "Put generations/0000 back from a backup. Legal: known_good, previous, or one of 1, 2."
+        )
     assert tree(tuned.root) == before
     assert generation_list(tuned.state)["problems"] == [
         f"{tuned.manifest(0).parent}: missing, though generation 2 is there. Put it back from a backup."
@@ -687,6 +756,50 @@ def test_what_a_half_restored_directory_lacks_is_said_until_a_run_makes_it_anew(
     tuned.rollback("1")
     assert generation_list(tuned.state)["problems"] == []
     assert {line["generation"] for line in tuned.state.history()} >= set(tuned.state.numbers())
+
+
+LOSSES = {
+    "current is left": ({"current"}, "current is there; put it back"),
+    "history is left": (
+        {"history.jsonl"},
+        "history.jsonl names generation 2; current is missing as well: put both back",
+    ),
+    "both are left": ({"current", "history.jsonl"}, "history.jsonl names generation 2; put it back"),
+}
+
+
+@pytest.mark.parametrize("folder", [False, True], ids=["no folder", "empty folder"])
+@pytest.mark.parametrize("case", LOSSES)
+def test_generations_that_are_lost_are_said_and_the_node_is_not_called_never_tuned(tuned, case, folder):
+    left, words = LOSSES[case]
+    root = pathlib.Path(tuned.state.path)
+    shutil.rmtree(root / "generations")
+    if folder:
+        (root / "generations").mkdir()
+    for name in {"current", "history.jsonl"} - left:
+        (root / name).unlink()
+    before = tree(tuned.root)
+    (said,) = generation_list(tuned.state)["problems"]
+    assert said.startswith(f"{root / 'generations'}: no generation is left, though {words} from a backup. Without one")
+    for wanted in ("known_good", "previous", "0"):
+        for check in (True, False):
+            with pytest.raises(TuningError) as caught:
+                tuned.rollback(wanted, check)
+            assert str(caught.value) == f"generation {wanted!r}: {said} Nothing was changed."
+    assert tree(tuned.root) == before
+
+
+def test_a_tune_says_that_the_generations_are_lost(tuned):
+    tuned.rollback("0")
+    root = pathlib.Path(tuned.state.path)
+    shutil.rmtree(root / "generations")
+    (root / "current").unlink()
+    predicted, outcome = tuned.tune(check=True), tuned.tune()
+    assert predicted.remarks == outcome.remarks
+    (remark,) = outcome.remarks
+    assert remark.startswith(f"{root / 'generations'}: no generation is left, though history.jsonl names generation 0")
+    assert tuned.tune().remarks == generation_list(tuned.state)["problems"] == []
+    assert tuned.rollback("0").changed
 
 
 @pytest.mark.parametrize("parent", [None, 2], ids=["recorded now", "recorded before"])
@@ -834,6 +947,10 @@ def test_tune_on_another_machine_says_so_and_loses_nothing(copied):
     assert copied.tune().remarks == []
     with pytest.raises(TuningError, match=r"generation 0: .*Legal: a generation of this node \(3, 4\)\. Or move"):
         copied.rollback("0")
+    with pytest.raises(TuningError, match=r"generation '7': .*\. Legal: known_good, or one of 3, 4\. Nothing"):
+        copied.rollback("7")  # previous would be 2
+    with pytest.raises(TuningError, match=r"generation 2: recorded on another machine"):
+        copied.rollback("previous")
     assert copied.rollback("3").changed
     assert copied.bytes() == content
     assert copied.rollback().number == 4

@@ -18,10 +18,17 @@ import threading
 import time
 
 import pytest
-from ansible_collections.gpu_node.tuning.plugins.module_utils import node_lock, plain_file, record_time, state_directory
+from ansible_collections.gpu_node.tuning.plugins.module_utils import (
+    leftovers,
+    node_lock,
+    plain_file,
+    record_time,
+    state_directory,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_list import generation_list
 from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_record import Change, sha256
+from ansible_collections.gpu_node.tuning.plugins.module_utils.generation_tables import history_json, history_table
 from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import NotPlain, open_plain, read_plain
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState, look
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
@@ -503,7 +510,7 @@ def test_a_recorded_file_that_is_no_plain_one_is_damage(used, kind):
         (lambda root: root.chmod(0o777), "owner .*, mode 0777; legal"),
         (
             lambda root: (shutil.rmtree(root / "generations"), (root / "generations").touch()),
-            "cannot be read: Not a directory",
+            "generations: not a directory but a plain file",
         ),
     ],
     ids=["others can write", "generations is a file"],
@@ -513,6 +520,124 @@ def test_what_a_run_refuses_is_refused_by_a_check(used, spoil, words):
     for enter in (used.locked_for_reading, used.locked):
         with pytest.raises(TuningError, match=words), enter(5):
             pytest.fail("entered")
+
+
+def loop(path):
+    path.symlink_to(path.name)
+
+
+def link_to_a_file(path):
+    (path.parent / "file").touch()
+    path.symlink_to("file")
+
+
+NO_DIRECTORIES = {
+    "a FIFO": os.mkfifo,
+    "a plain file": lambda path: path.touch(),
+    "a socket": socket_file,
+    "a symbolic link to elsewhere that leads nowhere": lambda path: path.symlink_to("elsewhere"),
+    "a symbolic link to {name} that leads back to itself": loop,
+    "a symbolic link to a plain file": link_to_a_file,
+}
+
+
+@pytest.mark.parametrize("reading", [True, False], ids=["check", "tune"])
+@pytest.mark.parametrize("kind", NO_DIRECTORIES)
+def test_generations_that_are_no_directory_are_refused_by_name_in_check_mode_as_well(used, kind, reading):
+    place = pathlib.Path(used.path, "generations")
+    shutil.rmtree(place)
+    NO_DIRECTORIES[kind](place)
+    before = tree(used.path)
+    with pytest.raises(TuningError) as caught, (used.locked_for_reading if reading else used.locked)(5):
+        pytest.fail("entered")
+    message = str(caught.value)
+    assert message.startswith(f"{place}: not a directory but {kind.format(name=place.name)}. Put the directory back")
+    assert f"move {used.path} away, and start anew with tune.yml" in message
+    assert "root" not in message.replace(used.path, "")
+    assert generation_list(used)["problems"] == [message]
+    assert tree(used.path) == before
+
+
+def test_generations_may_be_a_link_to_a_directory(used):
+    place = pathlib.Path(used.path, "generations")
+    place.rename(place.parent / "elsewhere")
+    place.symlink_to("elsewhere")
+    with used.locked(5):
+        assert used.numbers() == [0, 1]
+
+
+@pytest.mark.parametrize("reading", [True, False], ids=["check", "tune"])
+@pytest.mark.parametrize("kind", NO_DIRECTORIES)
+def test_a_state_directory_that_is_none_is_refused_by_name_in_check_mode_as_well(tmp_path, kind, reading):
+    place = tmp_path / "state"
+    NO_DIRECTORIES[kind](place)
+    before, state = tree(tmp_path), StateDirectory(str(place))
+    with pytest.raises(TuningError) as caught, (state.locked_for_reading if reading else state.locked)(5):
+        pytest.fail("entered")
+    message = str(caught.value)
+    assert message.startswith(
+        f"state_dir {place}: not a directory but {kind.format(name=place.name)}. Move it away, or"
+    )
+    assert generation_list(state)["problems"] == [message]
+    assert tree(tmp_path) == before
+
+
+# --- what has a name of something half written
+
+STRANGERS = {
+    "current.partial": ("a symbolic link", {"a directory": os.mkdir, "a plain file": lambda path: path.touch()}),
+    "generations/0009.partial": (
+        "a directory",
+        {
+            "a plain file": lambda path: path.touch(),
+            "a symbolic link": lambda path: path.symlink_to("0001"),
+            "a FIFO": os.mkfifo,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("reading", [True, False], ids=["check", "tune"])
+@pytest.mark.parametrize(
+    ("name", "kind"), [(name, kind) for name, (_made, kinds) in STRANGERS.items() for kind in kinds]
+)
+def test_what_no_run_left_is_refused_by_name_in_check_mode_as_well(used, name, kind, reading):
+    path = pathlib.Path(used.path, name)
+    made, kinds = STRANGERS[name]
+    kinds[kind](path)
+    before = tree(used.path)
+    with pytest.raises(TuningError) as caught, (used.locked_for_reading if reading else used.locked)(5):
+        pytest.fail("entered")
+    message = f"{path}: {kind}, where a run makes {made} only. Move it away, then run again."
+    assert str(caught.value) == message
+    assert generation_list(used)["problems"] == [message]
+    assert tree(used.path) == before
+
+
+def test_a_check_is_not_stopped_by_what_a_run_removes_and_a_run_leaves_what_has_another_name(used):
+    root = pathlib.Path(used.path)
+    (root / "current.partial").symlink_to("generations/0002")
+    (root / "generations" / "0002.partial" / "before").mkdir(parents=True)
+    (root / "generations" / "of mine.partial").mkdir()
+    with used.locked_for_reading(5):
+        assert (root / "generations" / "0002.partial").exists()
+    assert generation_list(used)["problems"] == []
+    with used.locked(5):
+        assert generations(used) == ["0000", "0001", "of mine.partial"]
+        assert not os.path.lexists(root / "current.partial")
+
+
+def test_a_leftover_that_cannot_be_removed_is_named(used, monkeypatch):
+    path = pathlib.Path(used.path, "generations", "0002.partial")
+    path.mkdir()
+
+    def refused(*arguments, **options):
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(leftovers.shutil, "rmtree", refused)
+    words = f"^{path}: what an interrupted run left cannot be removed: Operation not permitted. Nothing was changed"
+    with pytest.raises(TuningError, match=words), used.locked(5):
+        pytest.fail("entered")
 
 
 # --- what a manifest says
@@ -785,6 +910,70 @@ def test_a_line_that_cannot_be_read_is_said(used):
     path.write_bytes(lines[0] + b"{\xff torn\n" + b"[1]\n\n" + lines[1])
     assert [entry["outcome"] for entry in used.history()] == ["found", "unreadable", "unreadable", "applied"]
     assert used.history()[2]["reason"] == "line 3 of history.jsonl cannot be read"
+
+
+BAD_LINES = (
+    '{"generation": 1, "outcome": "applied", "reason": 5}',
+    '{"generation": 1, "outcome": "applied", "evidence": "abc"}',
+    '{"generation": 1, "outcome": "applied", "evidence": 5}',
+    '{"generation": 1, "outcome": "applied", "evidence": ["abc"]}',
+    '{"generation": "1", "outcome": "applied"}',
+    '{"generation": true, "outcome": "applied"}',
+    '{"generation": -1, "outcome": "applied"}',
+    '{"generation": 1.0, "outcome": "applied"}',
+    '{"generation": 1, "outcome": ["applied"]}',
+    '{"generation": 1, "outcome": null}',
+    '{"generation": 1}',
+    "{}",
+    '{"outcome": "failed", "time": 20251129}',
+    '{"outcome": "failed", "by": {"user": "ops"}}',
+    '{"outcome": "failed", "profile": []}',
+    '{"outcome": "failed", "profile_status": false}',
+    '{"outcome": "failed", "reason": "\\ud800"}',
+    '{"outcome": "failed", "of others": {"\\udfff": 1}}',
+    '{"outcome": "applied", "evidence": [{"value": NaN}]}',
+    '{"outcome": "applied", "evidence": [{"value": 1e999}]}',
+    '{"outcome": "applied", "evidence": [{"value": -Infinity}]}',
+    f'{{"outcome": "applied", "evidence": [{{"value": {"1" * 4002}}}]}}',
+    f'{{"generation": {"1" * 5000}, "outcome": "applied"}}',
+    f'{{"outcome": "applied", "of others": {"[" * 101}{"]" * 101}}}',
+    f'{{"outcome": "applied", "of others": {"[" * 100000}{"]" * 100000}}}',
+    b'{"outcome": "failed", "reason": "\xff"}',
+    b'\xef\xbb\xbf{"outcome": "failed"}',
+    "\0\0",
+)
+
+
+@pytest.mark.parametrize("line", BAD_LINES, ids=lambda line: repr(line)[:60])
+def test_a_line_that_no_run_writes_does_not_reach_who_reads_the_history(used, line):
+    path = pathlib.Path(used.path, "history.jsonl")
+    good = used.history()
+    with open(path, "ab") as stream:
+        stream.write((line if isinstance(line, bytes) else line.encode()) + b"\n")
+    assert used.history() == [*good, {"outcome": "unreadable", "reason": "line 3 of history.jsonl cannot be read"}]
+    results = {"a": generation_list(used), "b": generation_list(used)}
+    assert len(history_table(results)) == 8
+    assert json.loads(history_json(results).encode("utf-8"), parse_constant=pytest.fail)["nodes"]["a"]["history"]
+    with used.locked(5):
+        fill(used, 1)
+    assert [entry["outcome"] for entry in used.history()][-1] == "applied"
+
+
+def test_what_a_newer_version_may_note_as_well_is_shown(used):
+    line = {
+        "outcome": "of a newer version",
+        "generation": None,
+        "evidence": [{"value": 1e99, "versions": {"nccl": "2.27"}}],
+    }
+    with open(os.path.join(used.path, "history.jsonl"), "a", encoding="utf-8") as stream:
+        stream.write(json.dumps({**line, "host": "ü\u2028"}, ensure_ascii=False) + "\r\n")
+    assert used.history()[2] == {**line, "host": "ü\u2028"}
+
+
+def test_a_reason_with_bytes_of_a_path_that_are_no_utf_8_is_noted_readably(used):
+    used.note({"outcome": "failed", "reason": os.fsdecode(b"/a/\xff: cannot be read"), "by": os.fsdecode(b"\xfe@host")})
+    entry = used.history()[2]
+    assert (entry["outcome"], entry["reason"], entry["by"]) == ("failed", "/a/?: cannot be read", "?@host")
 
 
 def test_a_line_that_a_power_loss_cut_does_not_swallow_the_next(used):
