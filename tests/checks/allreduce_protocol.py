@@ -21,8 +21,8 @@ def check() -> None:
             [*without_surprises(program), program, CALLS, SEED], env=os.environ | {"TSAN_OPTIONS": "halt_on_error=1"}
         )
     caught = len(re.findall(r"^ok +caught with", output, re.MULTILINE))
-    if f"{CALLS} calls in total" not in output or caught < 16:
-        raise CheckFailed(f"{caught} broken rules were noticed, 16 expected, and {CALLS} calls")
+    if f"{CALLS} calls in total" not in output or caught < 24:
+        raise CheckFailed(f"{caught} broken rules were noticed, 24 expected, and {CALLS} calls")
     say(f"{CALLS} calls, {caught} broken rules in {seconds:.0f} s")
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import rank_processes
-from allreduce_library import ALGORITHMS, HOST_STAGED, PEER, TRANSPORTS, TWO_SHOT, Library, Rank, build_all
+from allreduce_library import HOST_STAGED, ISLANDS, PEER, TRANSPORTS, TWO_SHOT, Library, Rank, algorithms, build_all
 from cuda_driver import Driver
 
 HIDDEN = 7168
@@ -61,7 +61,7 @@ def main() -> int:
         for transport, name in TRANSPORTS.items():
             figures[name], said = time_library(world, transport, paths)
             complaints += said
-            print(table_of_library(name, figures[name]), flush=True)
+            print(table_of_library(name, figures[name], world), flush=True)
     if not arguments.no_nccl:
         figures["NCCL"], said = time_nccl(arguments.interpreter)
         complaints += said
@@ -114,9 +114,9 @@ def one_rank(group, number: int, world: int, transport: int, paths: tuple) -> No
 def ways(rows: int, world: int) -> list[tuple]:
     """Grids that neither leave most threads idle nor give one thread dozens of words."""
     found = []
-    for algorithm in ALGORITHMS:
+    for algorithm in algorithms(world):
         words = rows * HIDDEN * 2 // WORD
-        items = -(-words // world) if algorithm == TWO_SHOT else words
+        items = -(-words // {TWO_SHOT: world, ISLANDS: world // 2}.get(algorithm, 1))
         for blocks in BLOCKS:
             found += [
                 (algorithm, blocks, threads)
@@ -160,12 +160,15 @@ def best(figures: dict, rows: int, algorithm: int | None = None) -> tuple[float,
     return min(found, default=(float("nan"), float("nan"), "0 0 0"))
 
 
-def table_of_library(name: str, figures: dict) -> str:
+def table_of_library(name: str, figures: dict, world: int) -> str:
     lines = [f"\n{name}, microseconds a call (between events on the GPU), blocks x threads of the best"]
-    lines += ["| rows | KiB | " + " | ".join(ALGORITHMS.values()) + " |", "|---|---|" + "---|" * len(ALGORITHMS)]
+    lines += [
+        "| rows | KiB | " + " | ".join(algorithms(world).values()) + " |",
+        "|---|---|" + "---|" * len(algorithms(world)),
+    ]
     for rows in ROWS:
         cells = []
-        for algorithm in ALGORITHMS:
+        for algorithm in algorithms(world):
             wall, events, way = best(figures, rows, algorithm)
             blocks, threads = way.split()[1:]
             cells.append(f"{wall:.2f} ({events:.2f}), {blocks}x{threads}")

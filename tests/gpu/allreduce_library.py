@@ -18,11 +18,16 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "roles/custom_allreduce/files/pcie_allreduce"
 HELPER = ROOT / "tests/gpu/allreduce_helper.cu"
 
-ONE_SHOT, TWO_SHOT, PULL = 0, 1, 2
-ALGORITHMS = {ONE_SHOT: "one-shot", TWO_SHOT: "two-shot", PULL: "one-shot pull"}
+ONE_SHOT, TWO_SHOT, PULL, ISLANDS = 0, 1, 2, 3
+
 PEER, HOST_STAGED = 0, 1
 TRANSPORTS = {PEER: "peer memory", HOST_STAGED: "host-staged"}
 WATCHDOG = -9
+
+
+def algorithms(world: int) -> dict[int, str]:
+    names = {ONE_SHOT: "one-shot", TWO_SHOT: "two-shot", PULL: "one-shot pull"}
+    return names | {ISLANDS: "islands"} if world == 8 else names
 
 
 class Refused(Exception):

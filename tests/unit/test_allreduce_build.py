@@ -162,6 +162,12 @@ def test_reference(dtype, lanes, output):
     assert "element 0" in reference.difference(dtype, inputs, [output ^ 1])
 
 
+def test_reference_of_islands_adds_in_halves():
+    lanes = [0x3F800000, 0x33800000, 0x33800000, 0x33800000]
+    assert reference.lane_of(reference.FP32, reference.total_of(reference.FP32, lanes)) == 0x3F800000
+    assert reference.lane_of(reference.FP32, reference.total_of(reference.FP32, lanes, islands=True)) == 0x3F800001
+
+
 def test_reference_takes_any_nan_for_nan():
     infinities = [[0x7F80], [0xFF80]]
     assert reference.difference(reference.BF16, infinities, [0x7FFF]) == ""

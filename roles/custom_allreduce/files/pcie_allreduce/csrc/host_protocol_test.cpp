@@ -103,7 +103,7 @@ struct Network {
         state->calls += 1;
     }
 
-    bool gives_up(uint32_t spin, uint64_t &since, uint32_t, bool) {
+    bool gives_up(uint32_t spin, uint64_t &since, uint32_t, uint32_t) {
         land(on_the_way, 1 + random.below(8));
         if (random.below(4) == 0) land(clearing, 1 + random.below(4));
         if (spin % 4 == 3) std::this_thread::yield();
@@ -136,7 +136,12 @@ struct Network {
 };
 
 struct FloatSum {
-    static constexpr uint32_t minus_zero = MINUS_ZERO;
+    static constexpr uint32_t minus_zero = MINUS_ZERO, wide = 1;
+    template <uint32_t N> static void in_float(const Word (&word)[N], Word (&sum)[1]) { sum[0] = of(word); }
+    static Word of_two(const Word (&low)[1], const Word (&high)[1]) {
+        const Word both[2] = {low[0], high[0]};
+        return of(both);
+    }
     template <uint32_t W> static Word of(const Word (&word)[W]) {
         Word sum;
         for (int lane = 0; lane < 4; ++lane) {
@@ -165,11 +170,11 @@ uint64_t mixed(uint64_t seed, uint64_t call) {
     return (value ^ value >> 32) | 1;
 }
 
-Plan plan_of(uint64_t seed, uint64_t call) {
+Plan plan_of(uint64_t seed, uint64_t call, uint32_t world) {
     Random random{mixed(seed, call)};
     random.next();
     Plan plan;
-    plan.algorithm = random.below(3);
+    plan.algorithm = random.below(world == 8 ? 4 : 3);
     plan.words = 1 + random.below(random.below(4) == 0 ? SLOT_WORDS : 6);
     plan.tail = 4 * (1 + random.below(4));
     plan.blocks = 1 + random.below(MAX_BLOCKS);
@@ -216,14 +221,15 @@ template <uint32_t W, class Rules> struct Rank {
     }
 
     void one_call(uint64_t call) {
-        const Plan plan = plan_of(seed, call);
+        const Plan plan = plan_of(seed, call, W);
         Word input[SLOT_WORDS], output[SLOT_WORDS];
         const uint32_t lanes = (plan.words - 1) * 4 + plan.tail / 4;
         for (uint32_t at = 0; at < plan.words * 4; ++at) input[at / 4].lane[at % 4] = value_of(plan, call, post.rank, at);
         const Tensor tensor = tensor_of(input, plan.in_place ? input : output, lanes * 4);
         if (plan.algorithm == 0) reduce<typename Calls::OneShot>(tensor, plan);
         else if (plan.algorithm == 1) reduce<typename Calls::TwoShot>(tensor, plan);
-        else reduce<typename Calls::Pull>(tensor, plan);
+        else if (plan.algorithm == 2) reduce<typename Calls::Pull>(tensor, plan);
+        else if constexpr (W == 8) reduce<typename Calls::Islands>(tensor, plan);
         if (run.stop) return;
         for (uint32_t at = 0; at < lanes; ++at)
             if (static_cast<Word *>(tensor.output)[at / 4].lane[at % 4] != expected(plan, call, at)) {
@@ -384,6 +390,7 @@ int main(int argc, char **argv) {
     printf("%llu calls in total\n", static_cast<unsigned long long>(calls_made));
     all_broken<2>(seed);
     all_broken<5>(seed);
+    all_broken<8>(seed);
     printf("%d failed\n", failures);
     return failures == 0 ? 0 : 1;
 }

@@ -86,7 +86,7 @@ struct Gpu {
     }
 
     // The clock is not read before a wait has become long: the first look costs nothing that a call in time would notice.
-    __device__ __forceinline__ bool gives_up(uint32_t spin, uint64_t &since, uint32_t peer, bool last_hop) const {
+    __device__ __forceinline__ bool gives_up(uint32_t spin, uint64_t &since, uint32_t peer, uint32_t eighths) const {
         if (spin % 128 != 127) return false;
         uint64_t now;
         asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
@@ -96,8 +96,7 @@ struct Gpu {
             atomicCAS(&state->failed, 0u, ABANDONED);
             return true;
         }
-        // Who waits for the sum of an owner waits longer than the owner, so that the rank that is blamed is the one that is silent.
-        if (now - since < (last_hop ? patience : patience / 8 * 7)) return false;
+        if (now - since < patience / 8 * eighths) return false;
         if (atomicCAS(&state->failed, 0u, peer + 1) == 0) {
             alarm->peer = static_cast<int>(peer);
             alarm->call = *static_cast<volatile uint64_t *>(&state->calls) + 1;
@@ -144,7 +143,7 @@ struct Fp32 {
 // In float, from rank 0 upwards on every rank, rounded once: so every rank has the same bits. From +0.0, so a sum that is zero is +0.0
 // whatever the signs of its zeros.
 template <class Type> struct Sum {
-    static constexpr uint32_t minus_zero = Type::minus_zero;
+    static constexpr uint32_t minus_zero = Type::minus_zero, wide = Type::per_lane;
 
     template <uint32_t W> static __device__ __forceinline__ Word of(const Word (&word)[W]) {
         Word sum;
@@ -162,6 +161,33 @@ template <class Type> struct Sum {
         }
         return sum;
     }
+
+    // The same without rounding: `wide` words of float.
+    template <uint32_t N> static __device__ __forceinline__ void in_float(const Word (&word)[N], Word (&sum)[wide]) {
+        PCAR_UNROLL
+        for (uint32_t n = 0; n < 4 * wide; ++n) {
+            float part = 0.0f;
+            PCAR_UNROLL
+            for (uint32_t source = 0; source < N; ++source)
+                part = __fadd_rn(part, Type::value(word[source].lane[n / wide], n % wide));
+            sum[n / 4].lane[n % 4] = __float_as_uint(part);
+        }
+    }
+
+    static __device__ __forceinline__ Word of_two(const Word (&low)[wide], const Word (&high)[wide]) {
+        Word sum;
+        PCAR_UNROLL
+        for (uint32_t lane = 0; lane < 4; ++lane) {
+            float part[wide];
+            PCAR_UNROLL
+            for (uint32_t n = 0; n < wide; ++n) {
+                const uint32_t at = lane * wide + n;
+                part[n] = __fadd_rn(__uint_as_float(low[at / 4].lane[at % 4]), __uint_as_float(high[at / 4].lane[at % 4]));
+            }
+            sum.lane[lane] = Type::rounded(part);
+        }
+        return sum;
+    }
 };
 
 constexpr int MAX_THREADS = 512;
@@ -169,6 +195,7 @@ constexpr int MAX_THREADS = 512;
 template <class Rules, int algorithm> struct Chosen { using Type = typename Rules::OneShot; };
 template <class Rules> struct Chosen<Rules, PCAR_TWO_SHOT> { using Type = typename Rules::TwoShot; };
 template <class Rules> struct Chosen<Rules, PCAR_ONE_SHOT_PULL> { using Type = typename Rules::Pull; };
+template <class Rules> struct Chosen<Rules, PCAR_ISLANDS> { using Type = typename Rules::Islands; };
 
 __device__ __forceinline__ void read_state(const State *state, State &seen, bool pulls) {
     asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"

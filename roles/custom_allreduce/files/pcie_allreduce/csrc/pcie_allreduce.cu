@@ -224,6 +224,7 @@ template <class Type, int algorithm> Kernel of_world(int world) {
 }
 
 template <class Type> Kernel of_algorithm(int algorithm, int world) {
+    if (algorithm == PCAR_ISLANDS) return all_reduce<Type, 8, PCAR_ISLANDS>;
     if (algorithm == PCAR_ONE_SHOT_PULL) return of_world<Type, PCAR_ONE_SHOT_PULL>(world);
     return algorithm == PCAR_TWO_SHOT ? of_world<Type, PCAR_TWO_SHOT>(world) : of_world<Type, PCAR_ONE_SHOT>(world);
 }
@@ -233,10 +234,21 @@ Kernel kernel_for(int dtype, int algorithm, int world) {
     return dtype == PCAR_FP16 ? of_algorithm<Fp16>(algorithm, world) : of_algorithm<Bf16>(algorithm, world);
 }
 
+bool is_built(int algorithm, int world) {
+    return algorithm >= PCAR_ONE_SHOT && algorithm <= (world == 8 ? PCAR_ISLANDS : PCAR_ONE_SHOT_PULL);
+}
+
+int not_built(int algorithm, int world) {
+    return fail(PCAR_EALGORITHM,
+                "algorithm %d with world %d: 0 (one-shot), 1 (two-shot), 2 (one-shot pull) and, with world 8, 3 (islands) are legal",
+                algorithm, world);
+}
+
 // CUDA loads a kernel at its first launch and may wait for the device for it: a device that waits for this very rank.
 int load_kernels(int world) {
     for (int dtype = PCAR_BF16; dtype <= PCAR_FP32; ++dtype)
-        for (int algorithm = PCAR_ONE_SHOT; algorithm <= PCAR_ONE_SHOT_PULL; ++algorithm) {
+        for (int algorithm = PCAR_ONE_SHOT; algorithm <= PCAR_ISLANDS; ++algorithm) {
+            if (!is_built(algorithm, world)) continue;
             cudaFuncAttributes unused;
             const void *kernel = reinterpret_cast<const void *>(kernel_for(dtype, algorithm, world));
             TRY_CUDA(cudaFuncGetAttributes(&unused, kernel), "loading the kernels (was the library built for this GPU?)");
@@ -244,16 +256,11 @@ int load_kernels(int world) {
     return 0;
 }
 
-bool is_built(int algorithm) { return algorithm >= PCAR_ONE_SHOT && algorithm <= PCAR_ONE_SHOT_PULL; }
-
-int not_built(int algorithm) {
-    return fail(PCAR_EALGORITHM, "algorithm %d is not built; legal are 0 (one-shot), 1 (two-shot) and 2 (one-shot by reading)", algorithm);
-}
-
-// A slot holds 2 * ceil(words / world) words of a two-shot call.
+// A slot holds 2 * ceil(words / world) words of a two-shot call, and at most 4 * ceil(words / 4) of a call with islands.
 size_t longest(const Communicator &self, int algorithm) {
     const size_t words = self.slot_bytes / sizeof(Word);
-    return (algorithm == PCAR_TWO_SHOT ? words / 2 * self.world : words) * sizeof(Word);
+    if (algorithm == PCAR_TWO_SHOT) return words / 2 * self.world * sizeof(Word);
+    return (algorithm == PCAR_ISLANDS ? words / 4 * 4 : words) * sizeof(Word);
 }
 
 int zero_state(Communicator &self) {
@@ -319,7 +326,7 @@ int check_call(const Communicator &self, const void *input, const void *output, 
     if (self.alarm->code != 0)
         return fail(PCAR_EWATCHDOG, "rank %d did not answer rank %d in call %llu; after pcar_reset_status on all ranks it may go on",
                     self.alarm->peer, self.rank, self.alarm->call);
-    if (!is_built(algorithm)) return not_built(algorithm);
+    if (!is_built(algorithm, self.world)) return not_built(algorithm, self.world);
     if (dtype < PCAR_BF16 || dtype > PCAR_FP32) return fail(PCAR_EARGUMENT, "dtype %d: 0 bf16, 1 fp16, 2 fp32 are legal", dtype);
     if (input == nullptr || output == nullptr) return fail(PCAR_EARGUMENT, "input or output is a null pointer");
     if ((reinterpret_cast<uintptr_t>(input) | reinterpret_cast<uintptr_t>(output)) % sizeof(Word) != 0)
@@ -337,7 +344,8 @@ int check_call(const Communicator &self, const void *input, const void *output, 
 }
 
 int usual_blocks(const Communicator &self, const Tensor &tensor, int algorithm, int threads) {
-    const uint32_t items = algorithm == PCAR_TWO_SHOT ? (tensor.words + self.world - 1) / self.world : tensor.words;
+    const uint32_t chunks = algorithm == PCAR_TWO_SHOT ? self.world : algorithm == PCAR_ISLANDS ? self.world / 2 : 1;
+    const uint32_t items = (tensor.words + chunks - 1) / chunks;
     const int blocks = static_cast<int>((items + threads - 1) / threads);
     const int most = self.processors < 32 ? self.processors : 32;
     return blocks < most ? blocks : most;
@@ -356,8 +364,8 @@ int pcar_create(void **out, int rank, int world, size_t slot_bytes, int transpor
     *out = nullptr;
     if (world < 2 || world > static_cast<int>(MAX_WORLD)) return fail(PCAR_EARGUMENT, "world %d: 2 to 8 are legal", world);
     if (rank < 0 || rank >= world) return fail(PCAR_EARGUMENT, "rank %d: 0 to %d are legal", rank, world - 1);
-    if (slot_bytes < 2 * sizeof(Word) || slot_bytes > size_t(1) << 30)
-        return fail(PCAR_EARGUMENT, "slot_bytes %zu: 32 to 1073741824 are legal", slot_bytes);
+    if (slot_bytes < 4 * sizeof(Word) || slot_bytes > size_t(1) << 30)
+        return fail(PCAR_EARGUMENT, "slot_bytes %zu: 64 to 1073741824 are legal", slot_bytes);
     if (transport != PCAR_PEER && transport != PCAR_HOST_STAGED)
         return fail(PCAR_EARGUMENT, "transport %d: 0 (peer memory) and 1 (host-staged) are legal", transport);
     if (!(watchdog_seconds > 0 && watchdog_seconds <= 86400))
@@ -371,7 +379,7 @@ int pcar_create(void **out, int rank, int world, size_t slot_bytes, int transpor
     self->world = world;
     self->transport = transport;
     self->device = device;
-    self->slot_bytes = (slot_bytes + 31) / 32 * 32;  // two whole words: a two-shot call halves the slot
+    self->slot_bytes = (slot_bytes + 63) / 64 * 64;  // four whole words: calls cut the slot in two or four
     self->patience = static_cast<unsigned long long>(watchdog_seconds * 1e9);
     const OnDevice here(device);
     if (const int code = build(*self)) {
@@ -427,8 +435,9 @@ int pcar_import(void *opaque, const void *handles) {
 
 int pcar_max_bytes(void *opaque, int algorithm, size_t *bytes) {
     if (opaque == nullptr || bytes == nullptr) return fail(PCAR_EARGUMENT, "self or bytes is a null pointer");
-    if (!is_built(algorithm)) return not_built(algorithm);
-    *bytes = longest(*static_cast<Communicator *>(opaque), algorithm);
+    const Communicator &self = *static_cast<Communicator *>(opaque);
+    if (!is_built(algorithm, self.world)) return not_built(algorithm, self.world);
+    *bytes = longest(self, algorithm);
     return 0;
 }
 

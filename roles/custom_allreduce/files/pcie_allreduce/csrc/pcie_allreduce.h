@@ -17,7 +17,7 @@ extern "C" {
 #define PCAR_ABI 1
 
 enum { PCAR_BF16 = 0, PCAR_FP16 = 1, PCAR_FP32 = 2 };
-enum { PCAR_ONE_SHOT = 0, PCAR_TWO_SHOT = 1, PCAR_ONE_SHOT_PULL = 2, PCAR_ISLANDS = 3 }; /* the last is not built */
+enum { PCAR_ONE_SHOT = 0, PCAR_TWO_SHOT = 1, PCAR_ONE_SHOT_PULL = 2, PCAR_ISLANDS = 3 }; /* islands: world 8 */
 enum { PCAR_PEER = 0, PCAR_HOST_STAGED = 1 };
 
 enum {
@@ -26,7 +26,7 @@ enum {
     PCAR_ESYSTEM = -3,    /* the operating system refused */
     PCAR_EHANDLE = -4,    /* a handle of pcar_import does not fit */
     PCAR_ESTATE = -5,     /* called out of order */
-    PCAR_EALGORITHM = -6, /* this algorithm is not built */
+    PCAR_EALGORITHM = -6, /* no such algorithm, or not for this world */
     PCAR_ESIZE = -7,      /* longer than pcar_max_bytes */
     PCAR_EALIGN = -8,     /* a pointer is not aligned to 16 bytes */
     PCAR_EWATCHDOG = -9   /* a peer did not answer in time; stays until pcar_reset_status */

@@ -190,9 +190,10 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
         return inbox + static_cast<uint64_t>(BUFFERS * W + turn) * post.slot_words;
     }
 
-    // Poll until every word is whole. False when the watchdog, or another thread's, has ended the wait.
+    // Poll until every word is whole. Hops that others build on get fewer eighths of the patience, so that who is silent itself is named, and
+    // not who waits for it. False when the watchdog, or another thread's, has ended the wait.
     template <uint32_t N, class At, class From>
-    static PCAR_FN bool await(Memory &memory, Word (&word)[N], At at, From from, bool last_hop) {
+    static PCAR_FN bool await(Memory &memory, Word (&word)[N], At at, From from, uint32_t eighths) {
         uint64_t since = 0;
         PCAR_ROLLED
         for (uint32_t spin = 0;; ++spin) {
@@ -203,7 +204,7 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
             for (uint32_t n = 0; n < N; ++n)
                 if (!whole<Rules>(word[n])) missing = n;
             if (missing == N) return true;
-            if (memory.gives_up(spin, since, from(missing), last_hop)) return false;
+            if (memory.gives_up(spin, since, from(missing), eighths)) return false;
         }
     }
 
@@ -276,7 +277,7 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
                 const auto place = [&](uint32_t n) {
                     return slot(post.inbox, post, seen.turn, from(n)) + at + n / (W - 1) * share.stride;
                 };
-                well = well && await(memory, word, place, from, true);
+                well = well && await(memory, word, place, from, 8);
                 PCAR_UNROLL
                 for (uint32_t n = 0; n < BATCH; ++n)
                     output.write(memory, tensor, at + n * share.stride,
@@ -340,7 +341,7 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
                 for (uint32_t n = 0; n < W - 1; ++n) word[n] = empty();
                 const auto from = [&](uint32_t n) { return other(post.rank, n); };
                 const auto place = [&](uint32_t n) { return slot(post.inbox, post, seen.turn, from(n)) + column; };
-                well = well && await(memory, word, place, from, false);
+                well = well && await(memory, word, place, from, 7);
                 if (!well) {
                     output.write(memory, tensor, begin + column, not_a_number());
                     continue;
@@ -365,7 +366,7 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
                 PCAR_UNROLL
                 for (uint32_t n = 0; n < W - 1; ++n)
                     word[n] = from(n) * chunk + column < tensor.words ? empty() : nothing_to_wait_for();
-                well = well && await(memory, word, place, from, true);
+                well = well && await(memory, word, place, from, 8);
                 PCAR_UNROLL
                 for (uint32_t n = 0; n < W - 1; ++n) {
                     const uint32_t at = from(n) * chunk + column;
@@ -420,7 +421,7 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
                     const uint32_t steps = n < post.rank ? n + W - post.rank : n + 1 - post.rank;
                     return outbox(post.peer[steps - 1], post, seen.pull_turn) + at;
                 };
-                well = well && await(memory, word, place, from, true);
+                well = well && await(memory, word, place, from, 8);
                 output.write(memory, tensor, at, well ? added(word, mine, post.rank) : not_a_number());
             }
             output.finish(tensor);
@@ -428,6 +429,143 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
 
         static PCAR_FN void leave(Memory &memory, State *state, const State &seen, uint32_t extent) {
             memory.turn_of_pull(state, ahead(seen.pull_turn, 1, Rules::outboxes), extent, seen.pull_extent);
+        }
+    };
+
+    // Two-shot for two islands of four, in which only one pair of ranks in each direction talks across for a chunk. A chunk has an owner in each
+    // island; the two owners swap what their islands add up to, in float32 so that there is one rounding only, and both finish the sum.
+    // A slot holds parts, then sums of an island (`wide` words for one), then sums. The own slot keeps the own island's sums between hops.
+    struct Islands : Push {
+        static constexpr uint32_t HALF = W / 2, WIDE = Sum::wide;
+
+        struct Load {
+            Word word[HALF - 1];
+        };
+
+        static PCAR_FN uint32_t chunk_in(const Tensor &tensor) { return (tensor.words + HALF - 1) / HALF; }
+        static PCAR_FN uint32_t extent(const Tensor &tensor) { return (2 + WIDE) * chunk_in(tensor); }
+        static PCAR_FN uint32_t neighbour(uint32_t rank, uint32_t steps) { return rank / HALF * HALF + (rank + steps) % HALF; }
+        static PCAR_FN uint32_t twin(uint32_t rank) { return next_rank(rank, HALF); }
+        static PCAR_FN Word *inbox_of(const Post &post, uint32_t rank) {
+            return post.peer[(rank + W - post.rank) % W - 1];
+        }
+
+        static PCAR_FN Load load(Memory &memory, const Post &post, const Tensor &tensor, uint32_t column, Share) {
+            const uint32_t chunk = chunk_in(tensor);
+            Load load;
+            PCAR_UNROLL
+            for (uint32_t to = 0; to < HALF - 1; ++to)
+                load.word[to] = column < chunk
+                                    ? tensor.read(memory, neighbour(post.rank, to + 1) % HALF * chunk + column)
+                                    : empty();
+            return load;
+        }
+
+        static PCAR_FN void
+        send(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share, Load ready) {
+            const uint32_t chunk = chunk_in(tensor);
+            PCAR_ROLLED
+            for (uint32_t column = share.first; column < chunk; column += share.stride) {
+                PCAR_UNROLL
+                for (uint32_t to = 0; to < HALF - 1; ++to) {
+                    const uint32_t owner = neighbour(post.rank, to + 1);
+                    if (owner % HALF * chunk + column < tensor.words)
+                        memory.push(slot(inbox_of(post, owner), post, seen.turn, post.rank) + column,
+                                    hide<Rules>(ready.word[to], Sum::minus_zero));
+                }
+                ready = load(memory, post, tensor, column + share.stride, share);
+            }
+        }
+
+        static PCAR_FN void receive(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share) {
+            Output output = {empty(), 0};
+            bool well = add(memory, post, tensor, seen, share);
+            well = finish(memory, post, tensor, seen, share, output, well);
+            gather(memory, post, tensor, seen, share, output, well);
+            output.finish(tensor);
+        }
+
+        static PCAR_FN bool add(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share) {
+            const uint32_t chunk = chunk_in(tensor), local = post.rank % HALF, begin = local * chunk;
+            bool well = true;
+            PCAR_ROLLED
+            for (uint32_t column = share.first; column < chunk && begin + column < tensor.words; column += share.stride) {
+                Word word[HALF];
+                const Word mine = tensor.read(memory, begin + column);
+                PCAR_UNROLL
+                for (uint32_t n = 0; n < HALF; ++n) word[n] = n == local ? nothing_to_wait_for() : empty();
+                const auto from = [&](uint32_t n) { return post.rank - local + n; };
+                const auto place = [&](uint32_t n) { return slot(post.inbox, post, seen.turn, from(n)) + column; };
+                well = well && await(memory, word, place, from, 6);
+                if (!well) break;
+                PCAR_UNROLL
+                for (uint32_t n = 0; n < HALF; ++n)
+                    if (n == local) word[n] = mine;
+                Word island[WIDE];
+                Sum::in_float(word, island);
+                PCAR_UNROLL
+                for (uint32_t n = 0; n < WIDE; ++n) {
+                    const uint32_t at = chunk + column * WIDE + n;
+                    const Word hidden = hide_sum<Rules>(island[n]);
+                    memory.push(slot(inbox_of(post, twin(post.rank)), post, seen.turn, post.rank) + at, hidden);
+                    memory.put(slot(post.inbox, post, seen.turn, post.rank) + at, show_sum(hidden));
+                }
+            }
+            return well;
+        }
+
+        static PCAR_FN bool finish(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share,
+                                   Output &output, bool well) {
+            const uint32_t chunk = chunk_in(tensor), begin = post.rank % HALF * chunk;
+            PCAR_ROLLED
+            for (uint32_t column = share.first; column < chunk && begin + column < tensor.words; column += share.stride) {
+                Word theirs[WIDE], ours[WIDE];
+                PCAR_UNROLL
+                for (uint32_t n = 0; n < WIDE; ++n) theirs[n] = empty();
+                const auto from = [&](uint32_t) { return twin(post.rank); };
+                const auto place = [&](uint32_t n) {
+                    return slot(post.inbox, post, seen.turn, twin(post.rank)) + chunk + column * WIDE + n;
+                };
+                well = well && await(memory, theirs, place, from, 7);
+                if (!well) {
+                    output.write(memory, tensor, begin + column, not_a_number());
+                    continue;
+                }
+                PCAR_UNROLL
+                for (uint32_t n = 0; n < WIDE; ++n) {
+                    ours[n] = memory.take(slot(post.inbox, post, seen.turn, post.rank) + chunk + column * WIDE + n);
+                    theirs[n] = show_sum(theirs[n]);
+                }
+                // The lower island first, on both sides.
+                const Word sum = hide_sum<Rules>(post.rank < HALF ? Sum::of_two(ours, theirs) : Sum::of_two(theirs, ours));
+                PCAR_UNROLL
+                for (uint32_t to = 0; to < HALF - 1; ++to)
+                    memory.push(slot(inbox_of(post, neighbour(post.rank, to + 1)), post, seen.turn, post.rank) +
+                                    (1 + WIDE) * chunk + column,
+                                sum);
+                output.write(memory, tensor, begin + column, show_sum(sum));
+            }
+            return well;
+        }
+
+        static PCAR_FN void gather(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share,
+                                   Output &output, bool well) {
+            const uint32_t chunk = chunk_in(tensor);
+            PCAR_ROLLED
+            for (uint32_t column = share.first; column < chunk; column += share.stride) {
+                Word word[HALF - 1];
+                const auto from = [&](uint32_t n) { return neighbour(post.rank, n + 1); };
+                const auto place = [&](uint32_t n) {
+                    return slot(post.inbox, post, seen.turn, from(n)) + (1 + WIDE) * chunk + column;
+                };
+                PCAR_UNROLL
+                for (uint32_t n = 0; n < HALF - 1; ++n)
+                    word[n] = from(n) % HALF * chunk + column < tensor.words ? empty() : nothing_to_wait_for();
+                well = well && await(memory, word, place, from, 8);
+                PCAR_UNROLL
+                for (uint32_t n = 0; n < HALF - 1; ++n)
+                    output.write(memory, tensor, from(n) % HALF * chunk + column, well ? show_sum(word[n]) : not_a_number());
+            }
         }
     };
 };
