@@ -380,13 +380,13 @@ int main(int argc, char **argv) {
     // Large worlds take longer for a call, so the small ones make up the number: 1000 calls of a rank for every thousand asked for.
     const uint64_t part = calls / 1000;
     zeros_come_back();
-    sound<2>(140 * part, seed);
-    sound<3>(60 * part, seed);
-    sound<4>(40 * part, seed);
-    sound<5>(24 * part, seed);
-    sound<6>(16 * part, seed);
-    sound<7>(12 * part, seed);
-    sound<8>(10 * part, seed);
+    sound<2>(250 * part, seed);
+    sound<3>(70 * part, seed);
+    sound<4>(35 * part, seed);
+    sound<5>(12 * part, seed);
+    sound<6>(6 * part, seed);
+    sound<7>(2 * part, seed);
+    sound<8>(5 * part, seed);
     printf("%llu calls in total\n", static_cast<unsigned long long>(calls_made));
     all_broken<2>(seed);
     all_broken<5>(seed);
