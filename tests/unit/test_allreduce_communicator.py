@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import threading
 import time
 
 import pytest
@@ -95,6 +96,10 @@ def test_should_custom_ar_depends_on_shape_dtype_and_contiguity_alone(start):
             {"faults": {rank: {"pcar_status": "timed out"} for rank in (0, 1)}},
             "self test, rank 0: rank 0 did not answer in call 77",
         ),
+        (
+            {"gpu": {1: {"cannot_register": "the operator is there already"}}},
+            "start, rank 1: the operator is there already",
+        ),
         ({"gpu": {1: {"host": "another host"}}}, "hosts: rank 0 has 'one host', rank 1 has 'another host'"),
         ({"gpu": {1: {"is_cuda": False}}}, "GPU, rank 1: the device is not an NVIDIA GPU"),
         (
@@ -126,6 +131,18 @@ def test_off_on_all_ranks_for_one_reason(start, caplog, situation, words):
     assert sorted(said) == [f"pcie_allreduce: rank {rank} of 2 off, because {found[0].off_reason}" for rank in (0, 1)]
     for library in libraries.values():
         assert library.calls.count("pcar_destroy") == len(library.watchdogs), "a workspace was left behind"
+
+
+def test_off_on_all_ranks_where_one_cannot_watch(start, monkeypatch):
+    class NoThread(threading.Thread):
+        def start(self):
+            if self.name == "pcie_allreduce" and self._args[0]().who.startswith("pcie_allreduce: rank 0"):
+                raise RuntimeError("can't start new thread")
+            super().start()
+
+    monkeypatch.setattr(communicator.threading, "Thread", NoThread)
+    _ranks, _libraries, found = start()
+    assert [(one.disabled, one.off_reason) for one in found] == [(True, "start, rank 0: can't start new thread")] * 2
 
 
 def test_a_call_that_should_not_be_raises(start):

@@ -110,6 +110,17 @@ def test_the_original_class_where_it_does_not_apply(node, monkeypatch, caplog, c
     assert f"pcie_allreduce: off, because {words}" in caplog.text
 
 
+def test_stock_where_the_start_raises(node, monkeypatch, caplog):
+    node()
+
+    def raises(**_arguments):
+        raise ConnectionError("gloo is gone")
+
+    monkeypatch.setattr(communicator, "Communicator", raises)
+    assert isinstance(sglang_plugin.around_dispatch(lambda: Stock)(group="g", device="d"), Stock)
+    assert "pcie_allreduce: off, because ConnectionError: gloo is gone" in caplog.text
+
+
 def test_an_error_of_sglang_itself_stays_one(node):
     node()
     with pytest.raises(ZeroDivisionError):

@@ -116,11 +116,14 @@ class Communicator:
         self._open(ranks, library, table["transport"], plan, chosen.watchdog_seconds)
         ranks.step("self test", lambda: self_test.run(self._workspace, self._gpu, plan))
         self._plan, self.limit = plan, plan.limit
-        self._number = self._gpu.register(self)
-        self.disabled = self.original_disabled = False
-        arguments = (weakref.ref(self), self._closed, chosen.abort)
-        threading.Thread(target=_watch, args=arguments, name="pcie_allreduce", daemon=True).start()
+        ranks.step("start", lambda: self._enter(chosen.abort))
+        self.disabled = self.original_disabled = False  # after the last exchange: now every rank does the same
         logger.info("%s on, up to %d bytes, table %s", self.who, plan.limit, chosen.table)
+
+    def _enter(self, abort: bool) -> None:
+        self._number = self._gpu.register(self)
+        arguments = (weakref.ref(self), self._closed, abort)
+        threading.Thread(target=_watch, args=arguments, name="pcie_allreduce", daemon=True).start()
 
     def _refuse_other_device(self) -> None:
         if not self._gpu.is_cuda:

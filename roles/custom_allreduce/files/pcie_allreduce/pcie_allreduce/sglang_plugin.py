@@ -74,5 +74,9 @@ def started(group, device):
     if reason:
         logger.info("pcie_allreduce: off, because %s", reason)
         return None
-    ours = Communicator(group=group, device=device)
+    try:
+        ours = Communicator(group=group, device=device)
+    except Exception as error:  # noqa: BLE001 - SGLang would not start where it starts without this package
+        logger.warning("pcie_allreduce: off, because %s: %s", type(error).__name__, error)
+        return None
     return None if ours.disabled else ours
