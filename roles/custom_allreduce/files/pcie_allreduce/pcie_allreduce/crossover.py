@@ -19,6 +19,7 @@ from .abi import ALGORITHMS, TRANSPORTS
 SCHEMA_VERSION = 1
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "table.json")
 MARGIN = 0.05  # a gain below this is within the noise of one measurement on a quiet node
+LEAST_RANKS, MOST_RANKS = 2, 8
 BLOCKS, THREADS = 1024, 512  # the most that a launch may ask for
 
 
@@ -154,7 +155,7 @@ _HEAD = (
     ("enabled", "true or false", lambda value: isinstance(value, bool)),
     ("reason", "a text", lambda value: isinstance(value, str)),
     ("build", "the digest of a build", lambda value: isinstance(value, str) and bool(value)),
-    ("world", "2 to 8", lambda value: _count(8)(value) and value > 1),
+    ("world", f"{LEAST_RANKS} to {MOST_RANKS}", lambda value: _count(MOST_RANKS)(value) and value >= LEAST_RANKS),
     ("gpu", "the model of the GPUs", lambda value: isinstance(value, str) and bool(value)),
     ("transport", " or ".join(TRANSPORTS), lambda value: value in list(TRANSPORTS)),
     ("margin", "a number from 0 to 0.9", lambda value: (_time(value) and value <= 0.9) or value == 0),

@@ -13,6 +13,7 @@ from typing import NamedTuple, Optional
 from . import crossover
 
 STAMP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stamp.json")
+NOT_WANTED = "PCIE_ALLREDUCE is off"
 UNSTAMPED = "not built by the role"
 WATCHDOG_SECONDS = 300.0  # a peer may compile kernels for minutes while this rank waits in an all-reduce
 TRUE = {"1", "true", "yes", "on"}
@@ -60,7 +61,7 @@ def build_of(found: Optional[dict]) -> str:
 def refusal(settings: Settings, table: dict, build: str, world: int, gpu: str) -> Optional[str]:
     """Why this process stays with NCCL, or None. ``gpu`` is the model's name."""
     if not settings.wanted:
-        return "PCIE_ALLREDUCE is off"
+        return NOT_WANTED
     if settings.deterministic:
         return "SGLANG_ENABLE_DETERMINISTIC_INFERENCE is on, and the sum would change its order at the crossover"
     if not table["enabled"]:
