@@ -92,7 +92,7 @@ reasons:
   elements: str
   sample: ["nothing was measured yet"]
 enabled:
-  description: Whether an engine that starts now uses it; null in check mode where it was not measured yet.
+  description: Whether an engine that starts now with C(PCIE_ALLREDUCE=1) in its environment uses it; null in check mode where it was not measured yet.
   returned: always
   type: bool
 table:

@@ -39,7 +39,7 @@ def start(tmp_path):
             libraries[rank] = Library(ranks, rank, (faults or {}).get(rank))
             return Communicator(
                 gpu=device,
-                environment={"PCIE_ALLREDUCE_TABLE": str(path)} | (environment or {}),
+                environment={"PCIE_ALLREDUCE": "1", "PCIE_ALLREDUCE_TABLE": str(path)} | (environment or {}),
                 library=lambda: libraries[rank],
             )
 
@@ -111,7 +111,8 @@ def test_should_custom_ar_depends_on_shape_dtype_and_contiguity_alone(start):
         ({"build": "abc"}, "build 'abc', and this is 'not built by the role'"),
         ({"enabled": False, "reason": "3 % slower"}, "it is not enabled on this node: 3 % slower"),
         ({"margin": 0.9}, "no size in its table is faster than NCCL"),
-        ({"environment": {"PCIE_ALLREDUCE": "0"}}, "PCIE_ALLREDUCE is off"),
+        ({"environment": {"PCIE_ALLREDUCE": "0"}}, "PCIE_ALLREDUCE is not 1"),
+        ({"environment": {"PCIE_ALLREDUCE": ""}}, "PCIE_ALLREDUCE is not 1"),
         ({"environment": {"PCIE_ALLREDUCE": "maybe"}}, "PCIE_ALLREDUCE='maybe'; legal: 1 or 0"),
         ({"environment": {"PCIE_ALLREDUCE_WATCHDOG_SECONDS": "0"}}, "legal: seconds from 0.1 to 86400"),
         (

@@ -133,7 +133,7 @@ class OwnEnvironment(Mapping):
     ("changes", "words"),
     [
         ({}, None),
-        ({"PCIE_ALLREDUCE": "0"}, "settings, rank 1: PCIE_ALLREDUCE is off"),
+        ({"PCIE_ALLREDUCE": "0"}, "settings, rank 1: PCIE_ALLREDUCE is not 1"),
         ({"PCIE_ALLREDUCE": "perhaps"}, "settings, rank 1: PCIE_ALLREDUCE='perhaps'; legal: 1 or 0"),
         ({"PCIE_ALLREDUCE_TABLE": "/nowhere.json"}, "table, rank 1: no table /nowhere.json"),
     ],

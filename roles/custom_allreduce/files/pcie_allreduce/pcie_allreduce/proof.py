@@ -54,7 +54,7 @@ def _communicator(job: dict, ranks, gpu, algorithm: str) -> None:
     size = 43008
     path = os.path.join(job["folder"], f"table-{gpu.rank}.json")
     ranks.step("table", lambda: crossover.write(path, _table(job, gpu, algorithm, size)))
-    communicator = Communicator(gpu=gpu, environment={"PCIE_ALLREDUCE_TABLE": path})
+    communicator = Communicator(gpu=gpu, environment={"PCIE_ALLREDUCE": "1", "PCIE_ALLREDUCE_TABLE": path})
     ranks.step("communicator", lambda: _questions(communicator, gpu, size))
     ranks.step("communicator, torch.compile", lambda: _compiled(communicator, gpu, size // 2))
     ranks.step("communicator, graph", lambda: _captured(communicator, gpu, size // 2))

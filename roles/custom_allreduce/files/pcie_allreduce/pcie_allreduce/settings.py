@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 from . import crossover
 
 STAMP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stamp.json")
-NOT_WANTED = "PCIE_ALLREDUCE is off"
+NOT_WANTED = "PCIE_ALLREDUCE is not 1"
 UNSTAMPED = "not built by the role"
 WATCHDOG_SECONDS = 300.0  # a peer may compile kernels for minutes while this rank waits in an all-reduce
 TRUE = {"1", "true", "yes", "on"}
@@ -35,7 +35,7 @@ class Settings(NamedTuple):
 def from_environment(environment: Mapping) -> Settings:
     """Raises SettingError, which names variable, value and legal values."""
     return Settings(
-        wanted=_switch(environment, "PCIE_ALLREDUCE", True),
+        wanted=_switch(environment, "PCIE_ALLREDUCE", False),
         table=environment.get("PCIE_ALLREDUCE_TABLE") or crossover.TABLE,
         watchdog_seconds=_seconds(environment, "PCIE_ALLREDUCE_WATCHDOG_SECONDS", WATCHDOG_SECONDS),
         abort=_switch(environment, "PCIE_ALLREDUCE_ABORT", True),
