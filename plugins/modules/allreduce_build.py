@@ -11,7 +11,8 @@ version_added: 0.1.0
 description:
   - Looks at the node first; where the kernel cannot work or cannot be built, it says why in one message and changes nothing.
   - Builds and tries the package in a scratch directory, and only then installs it with C(pip install --no-deps --no-index).
-  - An installed build is current when source, compiler, driver, torch, compute capability and flags are the same; then nothing happens.
+  - An installed build is current when source, compiler, driver, torch, compute capability and flags are the same, and none of its files
+    is missing; then nothing happens.
   - The engine does not use it yet; M(gpu_node.tuning.allreduce_tune) proves and measures it, and decides.
 author:
   - gpu_node.tuning contributors (@gpu-node)
@@ -175,7 +176,7 @@ def present(params: dict, place: Environment, check_mode: bool) -> dict:
         files, nvcc.text, facts["driver"]["version"], facts["software"]["torch"], verdict.capability, now()
     )
     found = place.stamp()
-    reasons = allreduce_stamp.reasons_to_build(found, stamp)
+    reasons = allreduce_stamp.reasons_to_build(found, stamp) or place.faults()
     if reasons and not check_mode:
         place.install(files, stamp, Compiler(nvcc.path, verdict.capability))
     return {
