@@ -66,6 +66,13 @@ def test_enabled_where_every_required_size_wins():
     assert table["reason"] == "faster than NCCL at every required size, up to 43008 bytes"
 
 
+def test_never_enabled_with_a_crossover_below_what_is_required():
+    figures = answer(row(14336, 9.9, 10), row(28672, 5, 10), row(43008, 5, 10))
+    table = command_line.table_of(figures, options("--required-rows", "3"), "abc")
+    assert table["enabled"] is False
+    assert table["reason"].startswith("14336 bytes: 9.90 us, only 1 % faster than NCCL")
+
+
 def test_off_with_the_size_and_the_loss_otherwise():
     figures = answer(row(14336, 2, 12), row(43008, 15, 12))
     table = command_line.table_of(figures, options("--required-rows", "1", "3"), "abc")
