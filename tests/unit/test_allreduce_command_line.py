@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -48,6 +51,52 @@ def test_a_rank_that_does_not_answer_ends_them_all(kind, timeout, words):
     with pytest.raises(processes.LaunchError, match=words):
         run(kind, timeout)
     assert time.monotonic() - started < 15
+
+
+def is_alive(pid: int) -> bool:
+    """A zombie is not: whether somebody reaps it is not this package's concern."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def soon(condition) -> bool:
+    deadline = time.monotonic() + 10
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
+
+
+def test_ranks_end_with_a_command_line_that_is_killed(tmp_path):
+    (tmp_path / "pids").mkdir()
+    (tmp_path / "torch.py").write_text(
+        f"import os, time\nopen('{tmp_path}/pids/' + str(os.getpid()), 'w').close()\ntime.sleep(60)\n"
+    )
+    path = os.pathsep.join([str(PROJECT), str(tmp_path)])
+    command = [sys.executable, "-c", "from pcie_allreduce import processes; processes.run({'work': 'check'}, 2, 60)"]
+    parent = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path, "TMPDIR": str(tmp_path)})
+    try:
+        assert soon(lambda: len(os.listdir(tmp_path / "pids")) == 2)
+        ranks = [int(name) for name in os.listdir(tmp_path / "pids")]
+        assert all(is_alive(pid) for pid in ranks)
+        parent.kill()
+        parent.wait()
+        assert soon(lambda: not any(is_alive(pid) for pid in ranks))
+    finally:
+        parent.kill()
+        parent.wait()
+        for name in os.listdir(tmp_path / "pids"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(name), signal.SIGKILL)
+
+
+def test_a_rank_whose_parent_is_gone_already_does_not_begin():
+    code = "from pcie_allreduce import rank; rank.end_with(1 << 30); print('began')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(PROJECT)}, check=False, capture_output=True
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
 
 
 def options(*more: str):
