@@ -91,7 +91,7 @@ def test_should_custom_ar_depends_on_shape_dtype_and_contiguity_alone(start):
         ({"faults": {1: {"pcar_create": "fails"}}}, "workspace, rank 1: pcar_create: as the test wants"),
         ({"faults": {0: {"pcar_export": "fails"}}}, "workspace, rank 0: pcar_export"),
         ({"faults": {1: {"pcar_import": "fails"}}}, "peers, rank 1: pcar_import"),
-        ({"faults": {1: {"pcar_all_reduce": "is wrong"}}}, "self test, rank 1: 30 of 30 sums are wrong, first 32 x"),
+        ({"faults": {1: {"pcar_all_reduce": "is wrong"}}}, "self test, rank 1: 48 of 48 sums are wrong, first 32 x"),
         (
             {"faults": {rank: {"pcar_status": "timed out"} for rank in (0, 1)}},
             "self test, rank 0: rank 0 did not answer in call 77",
