@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import glob
 import json
 import os
@@ -16,6 +18,10 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import allreduce_p
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 
 PACKAGE, DISTRIBUTION = "pcie_allreduce", "pcie-allreduce"
+ENTRY_POINT = "pcie_allreduce.sglang_plugin:register"
+SET_ASIDE = (
+    "~?ie_allreduce*"  # what pip calls an old package while it replaces it, and leaves when it is stopped meanwhile
+)
 LIBRARY = "libpcie_allreduce.so"
 # Of the node's own settings none applies: one package, from one file, into this environment.
 PIP = {
@@ -48,7 +54,7 @@ class Environment:
     @property
     def traces(self) -> list:
         """Everything of the package that lies in the environment."""
-        return sorted(glob.glob(os.path.join(glob.escape(self.packages), PACKAGE + "*")))
+        return self._found(PACKAGE + "*") + self._found(SET_ASIDE)
 
     def stamp(self):
         """The stamp of what is installed; None for nothing, and for a package without one something that is no stamp."""
@@ -60,8 +66,22 @@ class Environment:
         except (OSError, ValueError):
             return {}
 
+    def faults(self) -> list:
+        """One phrase for each thing that an installation has and this one lacks: a pip that was stopped half way leaves such."""
+        records = self._found(PACKAGE + "-*.dist-info/RECORD")
+        if len(records) != 1:
+            return [f"the installed package has {len(records)} lists of its files"]
+        names = [name for name in _recorded(records[0]) if not name.endswith(".pyc")]  # anybody may clear bytecode
+        lost = [name for name in names if not os.path.exists(os.path.join(self.packages, name))]
+        if not lost and ENTRY_POINT not in _text(os.path.join(os.path.dirname(records[0]), "entry_points.txt")):
+            lost = [f"entry point {ENTRY_POINT}"]
+        set_aside = self._found(SET_ASIDE)
+        return [f"the installed package lacks {name}" for name in lost] + [
+            f"pip left {os.path.basename(path)} behind" for path in set_aside
+        ]
+
     def install(self, files: dict, stamp: dict, compiler: Compiler) -> None:
-        """Raises TuningError; then what was installed before is still there, or, where it was being replaced, nothing is."""
+        """Raises TuningError; then what was installed before is still there, whole, or, where it was being replaced, nothing is."""
         self._refuse_without_tools()
         os.umask(0o022)  # the engine may run as another user than this
         with tempfile.TemporaryDirectory(prefix="gpu_node_tuning-allreduce-") as scratch:
@@ -78,8 +98,7 @@ class Environment:
         if not self.traces:
             return False
         self._run(["-m", "pip", "uninstall", "--yes", DISTRIBUTION], "/", PIP)
-        for path in self.traces:  # a table, bytecode, or what an uninstall without pip left
-            shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.unlink(path)
+        _delete(self.traces)  # a table, bytecode, or what an uninstall without pip left
         if self.traces:
             raise TuningError(
                 f"{self.traces[0]}: cannot be removed; legal: a folder that this user may write. Add become: true."
@@ -129,12 +148,20 @@ class Environment:
 
     def _pip_install(self, wheel: str) -> None:
         options = ["--no-deps", "--no-index", "--force-reinstall", "--no-cache-dir"]
+        before = self.stamp()
         ended = self._run(["-m", "pip", "install", *options, wheel], "/", PIP)
         if ended.code != 0:
             raise TuningError(
-                f"interpreter {self.interpreter}: pip did not install the wheel: {ended.failure}. "
+                f"interpreter {self.interpreter}: pip did not install the wheel: {ended.failure}. {self._without_halves(before)} "
                 f"Legal: an environment that this user may write, here {self.packages}. Add become: true, or name another interpreter."
             )
+
+    def _without_halves(self, before) -> str:
+        """After a pip that failed or was stopped: keep what was there ``before`` only where nothing of it is gone. Says what is there now."""
+        if before is not None and self.stamp() == before and not self.faults():
+            return "The old package is still there."
+        self.remove()
+        return "No package is installed now."
 
     def _try(self, cwd: str, what: str) -> None:
         """Load the library in the interpreter, from the package in ``cwd``."""
@@ -147,19 +174,50 @@ class Environment:
             )
 
     def _refuse_half_installed(self, stamp: dict) -> None:
+        _delete(self._found(SET_ASIDE))  # of an earlier pip
         try:
             if self.stamp() != stamp:
                 raise TuningError(
                     f"pip of {self.interpreter} installs elsewhere than {self.packages}, where this interpreter looks first. "
                     f"Legal: a virtual environment, or an interpreter without a target folder in its settings."
                 )
+            if self.faults():
+                raise TuningError(
+                    f"pip of {self.interpreter}: {self.faults()[0]}; legal: every file of the wheel in {self.packages}. Repair pip."
+                )
             self._try("/", "the installed library")
         except TuningError:
             self.remove()
             raise
 
+    def _found(self, pattern: str) -> list:
+        return sorted(glob.glob(os.path.join(glob.escape(self.packages), pattern)))
+
     def _run(self, arguments: list, cwd: str, environment: dict) -> bounded_command.Ended:
         return bounded_command.run([self.interpreter, *arguments], self.timeout, {"HOME": "/", **environment}, cwd)
+
+
+def _recorded(path: str) -> list:
+    """The files, relative to the folder for packages, that pip wrote down in a RECORD."""
+    return [row[0] for row in csv.reader(_text(path).splitlines()) if row]
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return stream.read()
+    except (OSError, ValueError):
+        return ""
+
+
+def _delete(paths: list) -> None:
+    """As far as this user may."""
+    for path in paths:
+        if os.path.isdir(path):
+            shutil.rmtree(path, ignore_errors=True)
+            continue
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def _off(text: str) -> Optional[str]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_question import LEAST_GPUS, MOST_GPUS
+
 PEER, HOST_STAGED, AUTO = "peer", "host_staged", "auto"
-MOST_GPUS = 8
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the name of the file system, which is not written here
 INBOX, OUTBOX = 3, 4  # longest messages that a rank's memory holds: so many from each GPU, and so many of its own
 
@@ -20,21 +21,50 @@ class Verdict(NamedTuple):
     remarks: list
     transport: str
     capability: str
+    world: int
+    gpu: str
 
 
-def preflight(facts: dict, environment: dict, transport: str, nvlink: bool, longest_bytes: int) -> Verdict:
-    """Judge the node. ``environment`` is the engine's, ``nvlink`` allows GPUs that NVLink connects, ``longest_bytes`` is the largest message."""
+class Wanted(NamedTuple):
+    """``nvlink`` allows GPUs that NVLink connects, ``longest_bytes`` is the largest message, ``world`` 0 means all GPUs."""
+
+    transport: str
+    nvlink: bool
+    longest_bytes: int
+    world: int
+
+
+def preflight(facts: dict, environment: dict, wanted: Wanted) -> Verdict:
+    """Judge the node. ``environment`` is the engine's."""
     gpus = facts["gpus"]
     if facts["driver"]["version"] is None or len(gpus) < 2:
-        return Verdict([_no_gpus(facts)], [], transport, "")
-    refusals = _gpus(gpus) + _nvlink(facts, nvlink) + _torch(facts["software"])
-    chosen, said = _transport(facts, transport)
+        return Verdict([_no_gpus(facts)], [], wanted.transport, "", 0, "")
+    visible = _visible(len(gpus), environment)
+    world = wanted.world or visible
+    refusals = _world(world, visible) + _gpus(gpus) + _nvlink(facts, wanted.nvlink) + _torch(facts["software"])
+    chosen, said = _transport(facts, wanted.transport)
     if chosen is None:
         refusals.append(said)
     elif chosen == HOST_STAGED:
-        refusals += _shared_memory(facts["dev_shm_mib"], len(gpus), longest_bytes)
+        refusals += _shared_memory(facts["dev_shm_mib"], world, wanted.longest_bytes)
     remarks = ([said] if chosen and said else []) + _allocator(environment)
-    return Verdict(refusals, remarks, chosen or transport, gpus[0].get("compute_capability") or "")
+    capability, name = (gpus[0].get(key) or "" for key in ("compute_capability", "name"))
+    return Verdict(refusals, remarks, chosen or wanted.transport, capability, world, name)
+
+
+def _visible(gpus: int, environment: dict) -> int:
+    """How many of them the engine sees."""
+    named = environment.get("CUDA_VISIBLE_DEVICES")
+    return gpus if named is None else min(gpus, len([word for word in str(named).split(",") if word.strip()]))
+
+
+def _world(world: int, visible: int) -> list:
+    if LEAST_GPUS <= world <= min(visible, MOST_GPUS):
+        return []
+    words = f"legal: {LEAST_GPUS} to {MOST_GPUS}, and the engine sees {visible}"
+    return [
+        f"GPUs: {world} are to exchange data; {words}. Set custom_allreduce_world, or leave custom_allreduce out for this node."
+    ]
 
 
 def _no_gpus(facts: dict) -> str:
@@ -49,8 +79,6 @@ def _no_gpus(facts: dict) -> str:
 
 def _gpus(gpus: list) -> list:
     found = []
-    if len(gpus) > MOST_GPUS:
-        found.append(f"GPUs: {len(gpus)}; legal: 2 to {MOST_GPUS}. Leave custom_allreduce out for this node.")
     for key, words in (("compute_capability", "compute capabilities"), ("name", "models")):
         values = sorted({str(gpu.get(key)) for gpu in gpus})
         if len(values) > 1:

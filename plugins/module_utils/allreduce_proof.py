@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import bounded_command
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_environment import PACKAGE, Environment
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_question import LADDER
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 
 TABLE = "table.json"
-LADDER = (1, 2, 4, 8, 16, 32, 64)  # rows beyond the required ones, to see where NCCL begins to win
 SLACK = 30  # seconds that the command line gets beyond its own limit, to say what was late
 
 
@@ -26,6 +26,8 @@ class Wanted(NamedTuple):
     margin: float
     transport: str
     enable: bool
+    world: int = 0  # all GPUs that are visible
+    gpu: str = ""  # model of the GPUs in gpu_facts' words; torch may have others
 
 
 class Proof:
@@ -45,9 +47,10 @@ class Proof:
         except (OSError, ValueError):
             return None
 
-    def check(self, transport: str) -> dict:
+    def check(self, wanted: Wanted) -> dict:
         """Raises TuningError where a sum is wrong or a rank does not answer; then no table stays that an engine would trust."""
-        answer = self._ask(["check"], transport)
+        transport = wanted.transport
+        answer = self._ask(["check"], wanted)
         if answer.get("error"):
             self.forget()
             raise TuningError(
@@ -69,14 +72,14 @@ class Proof:
             "--margin",
             wanted.margin,
         ]
-        table = self._ask(["tune", *options], wanted.transport)
+        table = self._ask(["tune", *options], wanted)
         if table.get("error") or not table.get("rows"):
             self.forget()
             raise TuningError(
                 f"transport {wanted.transport}: could not be measured: {table.get('error') or 'no figures'}. It is installed and off. "
                 f"Legal: GPUs that nothing else uses. Stop the engine while this runs."
             )
-        return self._write(switched(table, wanted.enable))
+        return self._write(switched(dict(table, model=wanted.gpu), wanted.enable))
 
     def switch(self, table: dict, enable: bool) -> dict:
         """The same figures, on or off."""
@@ -86,8 +89,9 @@ class Proof:
         if os.path.exists(self.path):
             os.unlink(self.path)
 
-    def _ask(self, arguments: list, transport: str) -> dict:
-        options = ["--json", "--transport", transport, "--timeout", self._timeout]
+    def _ask(self, arguments: list, wanted: Wanted) -> dict:
+        options = ["--json", "--transport", wanted.transport, "--timeout", self._timeout]
+        options += ["--world", wanted.world] if wanted.world else []
         argv = [self._place.interpreter, "-m", PACKAGE, *arguments, *options]
         home = os.path.expanduser("~")
         ended = bounded_command.run(
@@ -128,6 +132,10 @@ def reasons_to_measure(table, build: str, wanted: Wanted) -> list:
         "margin": wanted.margin,
         "required_rows": sorted(set(wanted.rows)),
     }
+    if wanted.world:
+        asked["world"] = wanted.world
+    if wanted.gpu:
+        asked["model"] = wanted.gpu
     return [f"{name}: was {table.get(name)}, is {value}" for name, value in asked.items() if table.get(name) != value]
 
 

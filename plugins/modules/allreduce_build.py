@@ -11,7 +11,8 @@ version_added: 0.1.0
 description:
   - Looks at the node first; where the kernel cannot work or cannot be built, it says why in one message and changes nothing.
   - Builds and tries the package in a scratch directory, and only then installs it with C(pip install --no-deps --no-index).
-  - An installed build is current when source, compiler, driver, torch, compute capability and flags are the same; then nothing happens.
+  - An installed build is current when source, compiler, driver, torch, compute capability and flags are the same, and none of its files
+    is missing; then nothing happens.
   - The engine does not use it yet; M(gpu_node.tuning.allreduce_tune) proves and measures it, and decides.
 author:
   - gpu_node.tuning contributors (@gpu-node)
@@ -60,6 +61,16 @@ options:
     description: Longest message that will be measured, in bytes; C(/dev/shm) has to hold it for all GPUs with V(host_staged).
     type: int
     default: 917504
+  world:
+    description: Number of GPUs that exchange data; V(0) for all that the engine sees.
+    type: int
+    default: 0
+  question:
+    description:
+      - What M(gpu_node.tuning.allreduce_tune) will be asked - C(rows), C(hidden), C(margin), C(world) and C(timeout). The action plugin of the
+        same name refuses what makes no sense, before anything is built.
+      - It sets O(longest_bytes) and O(world); the module itself does not see this option.
+    type: dict
   build_timeout:
     description: Time limit of every command of the build, in seconds. One that hangs is ended with all its children.
     type: float
@@ -119,6 +130,16 @@ transport:
   returned: with O(state=present)
   type: str
   sample: peer
+world:
+  description: Number of GPUs that exchange data.
+  returned: with O(state=present)
+  type: int
+  sample: 8
+gpu:
+  description: Model of the GPUs.
+  returned: with O(state=present)
+  type: str
+  sample: NVIDIA RTX PRO 6000 Blackwell Server Edition
 remarks:
   description: What a person should know about the node.
   returned: with O(state=present)
@@ -142,7 +163,7 @@ import json
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpu_node.tuning.plugins.module_utils import allreduce_nvcc, allreduce_project, allreduce_stamp
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_environment import Compiler, Environment
-from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_preflight import preflight
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_preflight import Wanted, preflight
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
@@ -166,7 +187,8 @@ def present(params: dict, place: Environment, check_mode: bool) -> dict:
         )
     facts = params["facts"]
     environment = text_values("service_environment", params["service_environment"])
-    verdict = preflight(facts, environment, params["transport"], params["nvlink"], params["longest_bytes"])
+    wanted = Wanted(params["transport"], params["nvlink"], params["longest_bytes"], params["world"])
+    verdict = preflight(facts, environment, wanted)
     refuse(verdict.refusals)
     nvcc = allreduce_nvcc.find(params["nvcc"], place.packages)
     refuse(filter(None, [allreduce_nvcc.refusal(nvcc, verdict.capability)]))
@@ -175,7 +197,7 @@ def present(params: dict, place: Environment, check_mode: bool) -> dict:
         files, nvcc.text, facts["driver"]["version"], facts["software"]["torch"], verdict.capability, now()
     )
     found = place.stamp()
-    reasons = allreduce_stamp.reasons_to_build(found, stamp)
+    reasons = allreduce_stamp.reasons_to_build(found, stamp) or place.faults()
     if reasons and not check_mode:
         place.install(files, stamp, Compiler(nvcc.path, verdict.capability))
     return {
@@ -183,6 +205,8 @@ def present(params: dict, place: Environment, check_mode: bool) -> dict:
         "reasons": reasons,
         "stamp": stamp if reasons else found,
         "transport": verdict.transport,
+        "world": verdict.world,
+        "gpu": verdict.gpu,
         "remarks": verdict.remarks,
         "nvcc": nvcc.path,
         "diff": {"before": shown(found), "after": shown(stamp if reasons else found)},
@@ -222,6 +246,8 @@ def main() -> None:
             "transport": {"type": "str", "choices": ["auto", "peer", "host_staged"], "default": "auto"},
             "nvlink": {"type": "bool", "default": False},
             "longest_bytes": {"type": "int", "default": 917504},
+            "world": {"type": "int", "default": 0},
+            "question": {"type": "dict"},
             "build_timeout": {"type": "float", "default": 600},
             "probe_timeout": {"type": "float", "default": 20},
         },

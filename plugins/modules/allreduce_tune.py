@@ -49,6 +49,14 @@ options:
     description: Gain on NCCL that counts as one, as a share.
     type: float
     default: 0.05
+  world:
+    description: Number of GPUs that exchange data; V(0) for all that are visible. Figures of another number are measured anew.
+    type: int
+    default: 0
+  gpu:
+    description: Model of the GPUs, as M(gpu_node.tuning.allreduce_build) returned it. Figures of another model are measured anew.
+    type: str
+    default: ""
   enable:
     description: V(false) keeps it off whatever the figures are.
     type: bool
@@ -92,7 +100,7 @@ reasons:
   elements: str
   sample: ["nothing was measured yet"]
 enabled:
-  description: Whether an engine that starts now uses it; null in check mode where it was not measured yet.
+  description: Whether an engine that starts now with C(PCIE_ALLREDUCE=1) in its environment uses it; null in check mode where it was not measured yet.
   returned: always
   type: bool
 table:
@@ -116,10 +124,10 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_proof im
     reasons_to_measure,
     switched,
 )
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_question import question_of
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
-    number_in,
     probe_timeout,
     text_values,
 )
@@ -127,18 +135,14 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface i
 
 def wanted_of(params: dict) -> Wanted:
     """Raises TuningError for a value that makes no sense."""
-    if not params["rows"]:
-        raise TuningError("rows: empty; legal: one number or more. Set custom_allreduce_rows.")
-    for row in params["rows"]:
-        number_in("rows", row, 1, 65536)
-    number_in("hidden", params["hidden"], 8, 1 << 20)
-    number_in("margin", params["margin"], 0, 0.9)
-    return Wanted(params["rows"], params["hidden"], params["margin"], params["transport"], params["enable"])
+    asked = question_of(params)
+    return Wanted(
+        asked.rows, asked.hidden, asked.margin, params["transport"], params["enable"], asked.world, params["gpu"]
+    )
 
 
 def proof_of(params: dict) -> tuple:
     """(the proof, the digest of the installed build or None)."""
-    number_in("timeout", params["timeout"], 1, 86400)
     environment = text_values("service_environment", params["service_environment"])
     resolved = Interpreter(params["interpreter"], Service({}, None), probe_timeout(params)).resolve()
     place = Environment(params["interpreter"], resolved["purelib"], params["timeout"])
@@ -165,7 +169,7 @@ def decide(params: dict, check_mode: bool) -> dict:
             f"build {params['build'] or 'of pcie_allreduce'}: not installed for this interpreter, found: {installed or 'none'}. "
             f"Legal: what allreduce_build installed. Run that first."
         )
-    proof.check(wanted.transport)
+    proof.check(wanted)
     return result(True, reasons, proof.tune(wanted))
 
 
@@ -198,6 +202,8 @@ def main() -> None:
             "rows": {"type": "list", "elements": "int", "default": [1, 2, 3, 4, 8]},
             "hidden": {"type": "int", "default": 7168},
             "margin": {"type": "float", "default": 0.05},
+            "world": {"type": "int", "default": 0},
+            "gpu": {"type": "str", "default": ""},
             "enable": {"type": "bool", "default": True},
             "timeout": {"type": "int", "default": 300},
             "probe_timeout": {"type": "float", "default": 20},

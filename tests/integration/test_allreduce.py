@@ -46,7 +46,8 @@ required = [int(word) for word in sys.argv[sys.argv.index("--required-rows") + 1
 won = us < 9.5
 print(json.dumps({"enabled": won, "reason": "it won" if won else "14336 bytes: %.2f us, lost" % us, "rows": [row],
     "build": settings.build_of(settings.stamp()), "transport": sys.argv[sys.argv.index("--transport") + 1],
-    "hidden": 7168, "margin": 0.05, "required_rows": sorted(required)}))
+    "hidden": int(sys.argv[sys.argv.index("--hidden") + 1]), "world": int(sys.argv[sys.argv.index("--world") + 1]),
+    "margin": 0.05, "required_rows": sorted(required)}))
 """
 
 
@@ -148,6 +149,14 @@ def test_built_proved_measured_enabled_kept_rebuilt_and_removed(fleet):
     assert again.recap(built.node)["changed"] == 0
     assert len(built.calls.read_text().splitlines()) == 2
 
+    by_hand = built.play(
+        "-e", "custom_allreduce_hidden=7168", "-e", "custom_allreduce_rows=1,2,3,4,8"
+    )  # text, not numbers
+    assert by_hand.rc == 0, str(by_hand)
+    assert by_hand.recap(built.node)["changed"] == 0
+    fewer = built.play("--check", "-e", "custom_allreduce_world=4")
+    assert built.result(fewer, "allreduce_tune")["reasons"] == ["world: was 8, is 4"]
+
     off = built.play(custom_allreduce_enable=False)
     assert "installed, but off: custom_allreduce_enable is false" in off.stdout
     assert json.loads(table.read_text())["enabled"] is False
@@ -206,6 +215,10 @@ BAD = {
         ["did not build", "no end within 4 s; it was stopped", "custom_allreduce_build_timeout"],
     ),
     "other abi": ({"custom_allreduce_nvcc": ("12.9", 2, None)}, ["has ABI 2, and this package needs 1"]),
+    "no rows": ({"custom_allreduce_rows": []}, ["custom_allreduce_rows: []; legal: one whole number or more"]),
+    "margin": ({"custom_allreduce_margin": 5}, ["custom_allreduce_margin: 5; legal: a number from 0 to 0.9"]),
+    "world": ({"custom_allreduce_world": 9}, ["custom_allreduce_world: 9; legal: 2 to 8"]),
+    "tune timeout": ({"custom_allreduce_tune_timeout": 0}, ["custom_allreduce_tune_timeout: 0; legal: a whole number"]),
     "no torch": ({"tuning_gpu_facts": {"torch": None}}, ["has no torch", "custom_allreduce_interpreter"]),
 }
 

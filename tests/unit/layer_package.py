@@ -99,6 +99,7 @@ class Gpu:
     """What gpu.TorchGpu offers, without torch."""
 
     index, is_cuda, name, host = 0, True, GPU, "one host"
+    cannot_register = ""
 
     def __init__(self, ranks: Ranks, rank: int):
         self._ranks, self.rank, self.world = ranks, rank, ranks.world
@@ -126,6 +127,8 @@ class Gpu:
         return one.values == other.values
 
     def register(self, communicator) -> int:
+        if self.cannot_register:
+            raise RuntimeError(self.cannot_register)
         self._registered[1] = communicator
         return 1
 

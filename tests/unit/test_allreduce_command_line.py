@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -50,6 +53,52 @@ def test_a_rank_that_does_not_answer_ends_them_all(kind, timeout, words):
     assert time.monotonic() - started < 15
 
 
+def is_alive(pid: int) -> bool:
+    """A zombie is not: whether somebody reaps it is not this package's concern."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def soon(condition) -> bool:
+    deadline = time.monotonic() + 10
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
+
+
+def test_ranks_end_with_a_command_line_that_is_killed(tmp_path):
+    (tmp_path / "pids").mkdir()
+    (tmp_path / "torch.py").write_text(
+        f"import os, time\nopen('{tmp_path}/pids/' + str(os.getpid()), 'w').close()\ntime.sleep(60)\n"
+    )
+    path = os.pathsep.join([str(PROJECT), str(tmp_path)])
+    command = [sys.executable, "-c", "from pcie_allreduce import processes; processes.run({'work': 'check'}, 2, 60)"]
+    parent = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path, "TMPDIR": str(tmp_path)})
+    try:
+        assert soon(lambda: len(os.listdir(tmp_path / "pids")) == 2)
+        ranks = [int(name) for name in os.listdir(tmp_path / "pids")]
+        assert all(is_alive(pid) for pid in ranks)
+        parent.kill()
+        parent.wait()
+        assert soon(lambda: not any(is_alive(pid) for pid in ranks))
+    finally:
+        parent.kill()
+        parent.wait()
+        for name in os.listdir(tmp_path / "pids"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(name), signal.SIGKILL)
+
+
+def test_a_rank_whose_parent_is_gone_already_does_not_begin():
+    code = "from pcie_allreduce import rank; rank.end_with(1 << 30); print('began')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(PROJECT)}, check=False, capture_output=True
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
 def options(*more: str):
     return command_line.parser().parse_args(["tune", *more])
 
@@ -64,6 +113,13 @@ def test_enabled_where_every_required_size_wins():
     assert crossover.faults(table) == []
     assert (table["enabled"], table["build"]) == (True, "abc")
     assert table["reason"] == "faster than NCCL at every required size, up to 43008 bytes"
+
+
+def test_never_enabled_with_a_crossover_below_what_is_required():
+    figures = answer(row(14336, 9.9, 10), row(28672, 5, 10), row(43008, 5, 10))
+    table = command_line.table_of(figures, options("--required-rows", "3"), "abc")
+    assert table["enabled"] is False
+    assert table["reason"].startswith("14336 bytes: 9.90 us, only 1 % faster than NCCL")
 
 
 def test_off_with_the_size_and_the_loss_otherwise():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import threading
 import time
 
 import pytest
@@ -38,7 +39,7 @@ def start(tmp_path):
             libraries[rank] = Library(ranks, rank, (faults or {}).get(rank))
             return Communicator(
                 gpu=device,
-                environment={"PCIE_ALLREDUCE_TABLE": str(path)} | (environment or {}),
+                environment={"PCIE_ALLREDUCE": "1", "PCIE_ALLREDUCE_TABLE": str(path)} | (environment or {}),
                 library=lambda: libraries[rank],
             )
 
@@ -90,10 +91,14 @@ def test_should_custom_ar_depends_on_shape_dtype_and_contiguity_alone(start):
         ({"faults": {1: {"pcar_create": "fails"}}}, "workspace, rank 1: pcar_create: as the test wants"),
         ({"faults": {0: {"pcar_export": "fails"}}}, "workspace, rank 0: pcar_export"),
         ({"faults": {1: {"pcar_import": "fails"}}}, "peers, rank 1: pcar_import"),
-        ({"faults": {1: {"pcar_all_reduce": "is wrong"}}}, "self test, rank 1: 30 of 30 sums are wrong, first 32 x"),
+        ({"faults": {1: {"pcar_all_reduce": "is wrong"}}}, "self test, rank 1: 48 of 48 sums are wrong, first 32 x"),
         (
             {"faults": {rank: {"pcar_status": "timed out"} for rank in (0, 1)}},
             "self test, rank 0: rank 0 did not answer in call 77",
+        ),
+        (
+            {"gpu": {1: {"cannot_register": "the operator is there already"}}},
+            "start, rank 1: the operator is there already",
         ),
         ({"gpu": {1: {"host": "another host"}}}, "hosts: rank 0 has 'one host', rank 1 has 'another host'"),
         ({"gpu": {1: {"is_cuda": False}}}, "GPU, rank 1: the device is not an NVIDIA GPU"),
@@ -106,7 +111,8 @@ def test_should_custom_ar_depends_on_shape_dtype_and_contiguity_alone(start):
         ({"build": "abc"}, "build 'abc', and this is 'not built by the role'"),
         ({"enabled": False, "reason": "3 % slower"}, "it is not enabled on this node: 3 % slower"),
         ({"margin": 0.9}, "no size in its table is faster than NCCL"),
-        ({"environment": {"PCIE_ALLREDUCE": "0"}}, "PCIE_ALLREDUCE is off"),
+        ({"environment": {"PCIE_ALLREDUCE": "0"}}, "PCIE_ALLREDUCE is not 1"),
+        ({"environment": {"PCIE_ALLREDUCE": ""}}, "PCIE_ALLREDUCE is not 1"),
         ({"environment": {"PCIE_ALLREDUCE": "maybe"}}, "PCIE_ALLREDUCE='maybe'; legal: 1 or 0"),
         ({"environment": {"PCIE_ALLREDUCE_WATCHDOG_SECONDS": "0"}}, "legal: seconds from 0.1 to 86400"),
         (
@@ -126,6 +132,18 @@ def test_off_on_all_ranks_for_one_reason(start, caplog, situation, words):
     assert sorted(said) == [f"pcie_allreduce: rank {rank} of 2 off, because {found[0].off_reason}" for rank in (0, 1)]
     for library in libraries.values():
         assert library.calls.count("pcar_destroy") == len(library.watchdogs), "a workspace was left behind"
+
+
+def test_off_on_all_ranks_where_one_cannot_watch(start, monkeypatch):
+    class NoThread(threading.Thread):
+        def start(self):
+            if self.name == "pcie_allreduce" and self._args[0]().who.startswith("pcie_allreduce: rank 0"):
+                raise RuntimeError("can't start new thread")
+            super().start()
+
+    monkeypatch.setattr(communicator.threading, "Thread", NoThread)
+    _ranks, _libraries, found = start()
+    assert [(one.disabled, one.off_reason) for one in found] == [(True, "start, rank 0: can't start new thread")] * 2
 
 
 def test_a_call_that_should_not_be_raises(start):

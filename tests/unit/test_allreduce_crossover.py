@@ -48,6 +48,14 @@ def test_losses_say_by_how_much():
     ]
 
 
+def test_a_smaller_size_that_loses_ends_it_though_nobody_asked_for_it():
+    rows = [row(100, 9.9, 10), row(200, 5, 10), row(300, 12, 10)]
+    assert crossover.losses(rows, [200]) == [
+        "100 bytes: 9.90 us, only 1 % faster than NCCL with 10.00 us (larger sizes are required, up to 200 bytes)"
+    ]
+    assert crossover.losses(rows[1:], [200]) == []
+
+
 def test_a_table_survives_its_file(tmp_path):
     path = tmp_path / "table.json"
     crossover.write(str(path), table())

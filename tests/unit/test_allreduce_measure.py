@@ -5,15 +5,29 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 import pytest
 
-from .layer_package import GPU, Gpu, Library, Ranks
+from .layer_package import GPU, PROJECT, Gpu, Library, Ranks
 
-from pcie_allreduce import abi, measure, proof  # isort: skip
+from pcie_allreduce import abi, measure, proof, self_test  # isort: skip
 from pcie_allreduce.crossover import Launch  # isort: skip
 from pcie_allreduce.together import Off, Together  # isort: skip
 
 JOB = {"rows": [3, 1, 3], "hidden": 64, "dtype": "bfloat16", "transport": "peer"}
+
+
+@pytest.mark.parametrize(("name", "number"), [("BUFFERS", 3), ("OUTBOXES", 4)])
+def test_proof_and_self_test_reach_every_buffer_of_the_kernels(name, number):
+    found = re.search(rf"constexpr uint32_t {name} = (\d+);", (PROJECT / "csrc" / "protocol.h").read_text())
+    assert int(found[1]) == number
+    assert math.gcd(proof.CALLS, number) == 1, (
+        "every replay would begin with the same turn, or not all turns would be first"
+    )
+    assert number <= proof.REPLAYS
+    assert 2 * number <= self_test.ROUNDS
 
 
 class TwoAlgorithms(Library):

@@ -10,6 +10,7 @@ import re
 import pytest
 from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     allreduce_nvcc,
+    allreduce_preflight,
     allreduce_project,
     allreduce_stamp,
     bounded_command,
@@ -22,6 +23,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_proof im
     reasons_to_measure,
     switched,
 )
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_question import question_of
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 
 from .recorded_nodes import NAMES, facts_of
@@ -41,7 +43,11 @@ def facts(name: str = "rtx-pro-6000-x8-switch", **changes) -> dict:
 
 
 def judge(found: dict, transport: str = "auto", nvlink: bool = False, **environment: str):
-    return preflight(found, environment, transport, nvlink, LONGEST)
+    return preflight(found, environment, node_wanted(transport, nvlink))
+
+
+def node_wanted(transport: str = "auto", nvlink: bool = False, world: int = 0) -> allreduce_preflight.Wanted:
+    return allreduce_preflight.Wanted(transport, nvlink, LONGEST, world)
 
 
 # The node
@@ -49,7 +55,7 @@ def judge(found: dict, transport: str = "auto", nvlink: bool = False, **environm
 
 def test_a_node_that_fits():
     verdict = judge(facts())
-    assert verdict == ([], [], "peer", "12.0")
+    assert verdict == ([], [], "peer", "12.0", 8, "NVIDIA RTX PRO 6000 Blackwell Server Edition")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -68,7 +74,10 @@ def test_every_recorded_node_gets_a_verdict_with_the_way_on(name):
         ("one-gpu", "GPUs: 1 with a working driver; legal: 2 to 8"),
         ("no-driver", "GPUs: 0 with a working driver"),
         ("driver-hangs", "no answer within"),
-        ("h100-x16", "GPUs: 16; legal: 2 to 8"),
+        (
+            "h100-x16",
+            "GPUs: 16 are to exchange data; legal: 2 to 8, and the engine sees 16. Set custom_allreduce_world",
+        ),
         ("mixed-models", "GPUs of different"),
         ("mig", "GPUs: in MIG mode"),
         ("h200-x2", "interconnect nvlink: legal: pcie.*custom_allreduce_nvlink: true"),
@@ -76,6 +85,24 @@ def test_every_recorded_node_gets_a_verdict_with_the_way_on(name):
 )
 def test_a_node_that_does_not(name, words):
     assert re.search(words, "\n".join(judge(facts(name)).refusals))
+
+
+@pytest.mark.parametrize(
+    ("world", "environment", "found"),
+    [
+        (0, {}, 8),
+        (4, {}, 4),
+        (0, {"CUDA_VISIBLE_DEVICES": "0, 1,2,3"}, 4),
+        (8, {"CUDA_VISIBLE_DEVICES": "0,1,2,3"}, "GPUs: 8 are to exchange data; legal: 2 to 8, and the engine sees 4."),
+        (0, {"CUDA_VISIBLE_DEVICES": ""}, "GPUs: 0 are to exchange data"),
+    ],
+)
+def test_how_many_gpus_exchange_data(world, environment, found):
+    verdict = preflight(facts(), environment, node_wanted(world=world))
+    if isinstance(found, int):
+        assert (verdict.refusals, verdict.world) == ([], found)
+    else:
+        assert verdict.refusals[0].startswith(found)
 
 
 def test_nvlink_on_request():
@@ -307,6 +334,53 @@ def test_figures_are_kept_as_long_as_they_answer_the_question():
         "margin",
         "required_rows",
     ]
+
+
+def test_other_gpus_are_measured_anew():
+    eight = WANTED._replace(world=8, gpu="G")
+    measured = table(world=8, model="G")
+    assert reasons_to_measure(measured, "abc", eight) == []
+    assert reasons_to_measure(measured, "abc", eight._replace(world=4)) == ["world: was 8, is 4"]
+    assert reasons_to_measure(measured, "abc", eight._replace(gpu="H")) == ["model: was G, is H"]
+
+
+ASKED = {"rows": [1, 2, 3], "hidden": 7168, "margin": 0.05, "world": 0, "timeout": 300}
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"rows": "1,2,3"}, {"rows": ["1", 2, 3]}, {"hidden": "7168", "margin": "0.05", "world": "0"}]
+)
+def test_a_question_may_come_from_a_command_line(changes):
+    question = question_of(ASKED | changes)
+    assert question == ([1, 2, 3], 7168, 0.05, 0)
+    assert question.longest_bytes == 64 * 7168 * 2
+    assert question_of(ASKED | changes | {"rows": "128"}).longest_bytes == 128 * 7168 * 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"rows": []},
+            r"custom_allreduce_rows: \[\]; legal: one whole number or more\. Set it, for instance, to \[1, 2, 3\]",
+        ),
+        ({"rows": ""}, "custom_allreduce_rows: ''; legal: one whole number or more"),
+        ({"rows": [0]}, "custom_allreduce_rows: 0; legal: a whole number from 1 to 65536"),
+        ({"rows": "[1, 2]"}, r"custom_allreduce_rows: '\[1'; legal: a whole number"),
+        ({"rows": [1.5]}, "custom_allreduce_rows: 1.5; legal: a whole number"),
+        ({"rows": [65536], "hidden": 1 << 20}, "legal: messages up to 1073741824 bytes"),
+        ({"hidden": 4}, "custom_allreduce_hidden: 4; legal: a whole number from 8 to 1048576"),
+        ({"hidden": "many"}, "custom_allreduce_hidden: 'many'"),
+        ({"hidden": True}, "custom_allreduce_hidden: True"),
+        ({"margin": 1}, "custom_allreduce_margin: 1; legal: a number from 0 to 0.9"),
+        ({"margin": "nan"}, "custom_allreduce_margin: 'nan'"),
+        ({"world": 1}, "custom_allreduce_world: 1; legal: 2 to 8, or 0 for all GPUs"),
+        ({"timeout": 0}, "custom_allreduce_tune_timeout: 0; legal: a whole number from 1 to 86400"),
+    ],
+)
+def test_a_question_that_makes_no_sense(changes, words):
+    with pytest.raises(TuningError, match=words):
+        question_of(ASKED | changes)
 
 
 def test_on_only_where_it_won_and_is_wanted():

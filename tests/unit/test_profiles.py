@@ -56,6 +56,12 @@ def test_the_result_has_every_key_and_plain_data():
     }
 
 
+def test_only_the_profile_of_the_custom_all_reduce_switches_it_on():
+    whole = {path.stem: yaml.safe_load(path.read_text()) for path in FILES}
+    switches = {name: resolve(name, whole)["sglang"]["env"].get("PCIE_ALLREDUCE") for name in whole}
+    assert {name: value for name, value in switches.items() if value is not None} == {"custom_allreduce": "1"}
+
+
 def test_the_input_stays_as_it_was():
     profiles, overrides = shipped(), {"NCCL_PROTO": None, "NCCL_ALGO": "ring"}
     resolve("base", profiles, {}, overrides)

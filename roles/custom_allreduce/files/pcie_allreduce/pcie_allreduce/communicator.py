@@ -106,7 +106,7 @@ class Communicator:
     # Start-up
 
     def _start(self, ranks: Together) -> None:
-        chosen = ranks.local("settings", lambda: settings.from_environment(self._environment))
+        chosen = ranks.local("settings", self._settings)
         ranks.step("GPU", self._refuse_other_device)
         ranks.same("hosts", self._gpu.host)
         table = ranks.same("table", ranks.local("table", lambda: self._table(chosen)))
@@ -116,19 +116,27 @@ class Communicator:
         self._open(ranks, library, table["transport"], plan, chosen.watchdog_seconds)
         ranks.step("self test", lambda: self_test.run(self._workspace, self._gpu, plan))
         self._plan, self.limit = plan, plan.limit
-        self._number = self._gpu.register(self)
-        self.disabled = self.original_disabled = False
-        arguments = (weakref.ref(self), self._closed, chosen.abort)
-        threading.Thread(target=_watch, args=arguments, name="pcie_allreduce", daemon=True).start()
+        ranks.step("start", lambda: self._enter(chosen.abort))
+        self.disabled = self.original_disabled = False  # after the last exchange: now every rank does the same
         logger.info("%s on, up to %d bytes, table %s", self.who, plan.limit, chosen.table)
+
+    def _settings(self) -> settings.Settings:
+        """The first thing that is exchanged: where it is not wanted, that costs one small message."""
+        chosen = settings.from_environment(self._environment)
+        if not chosen.wanted:
+            raise Off(settings.NOT_WANTED)
+        return chosen
+
+    def _enter(self, abort: bool) -> None:
+        self._number = self._gpu.register(self)
+        arguments = (weakref.ref(self), self._closed, abort)
+        threading.Thread(target=_watch, args=arguments, name="pcie_allreduce", daemon=True).start()
 
     def _refuse_other_device(self) -> None:
         if not self._gpu.is_cuda:
             raise Off("the device is not an NVIDIA GPU")
 
     def _table(self, chosen: settings.Settings) -> dict:
-        if not chosen.wanted:
-            raise Off("PCIE_ALLREDUCE is off")
         table = crossover.read(chosen.table)
         build = settings.build_of(settings.stamp())
         reason = settings.refusal(chosen, table, build, self._gpu.world, self._gpu.name)

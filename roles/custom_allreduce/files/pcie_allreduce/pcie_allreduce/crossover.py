@@ -19,6 +19,7 @@ from .abi import ALGORITHMS, TRANSPORTS
 SCHEMA_VERSION = 1
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "table.json")
 MARGIN = 0.05  # a gain below this is within the noise of one measurement on a quiet node
+LEAST_RANKS, MOST_RANKS = 2, 8
 BLOCKS, THREADS = 1024, 512  # the most that a launch may ask for
 
 
@@ -103,18 +104,25 @@ def wins(row: dict, margin: float = MARGIN) -> bool:
 
 
 def losses(rows: list, required: list, margin: float = MARGIN) -> list:
-    """One sentence for each required size (in bytes) that was not measured, or did not win; empty where the kernel is worth it."""
+    """One sentence for each size that keeps the crossover below the largest required one (in bytes); empty where the kernel is worth it."""
     measured = {row["bytes"]: row for row in rows}
+    below = [size for size in measured if size < max(required)]  # one that loses ends the crossover, asked for or not
     found = []
-    for size in required:
+    for size in sorted({*required, *below}):
         row = measured.get(size)
         if row is None:
             found.append(f"{size} bytes were not measured")
         elif not wins(row, margin):
-            share = (row["us"] / row["nccl_us"] - 1) * 100
-            lost = f"{share:.0f} % slower than" if share > 0 else f"only {-share:.0f} % faster than"
-            found.append(f"{size} bytes: {row['us']:.2f} us, {lost} NCCL with {row['nccl_us']:.2f} us")
+            found.append(
+                _loss(row) + ("" if size in required else f" (larger sizes are required, up to {max(required)} bytes)")
+            )
     return found
+
+
+def _loss(row: dict) -> str:
+    share = (row["us"] / row["nccl_us"] - 1) * 100
+    lost = f"{share:.0f} % slower than" if share > 0 else f"only {-share:.0f} % faster than"
+    return f"{row['bytes']} bytes: {row['us']:.2f} us, {lost} NCCL with {row['nccl_us']:.2f} us"
 
 
 class Plan:
@@ -154,7 +162,7 @@ _HEAD = (
     ("enabled", "true or false", lambda value: isinstance(value, bool)),
     ("reason", "a text", lambda value: isinstance(value, str)),
     ("build", "the digest of a build", lambda value: isinstance(value, str) and bool(value)),
-    ("world", "2 to 8", lambda value: _count(8)(value) and value > 1),
+    ("world", f"{LEAST_RANKS} to {MOST_RANKS}", lambda value: _count(MOST_RANKS)(value) and value >= LEAST_RANKS),
     ("gpu", "the model of the GPUs", lambda value: isinstance(value, str) and bool(value)),
     ("transport", " or ".join(TRANSPORTS), lambda value: value in list(TRANSPORTS)),
     ("margin", "a number from 0 to 0.9", lambda value: (_time(value) and value <= 0.9) or value == 0),

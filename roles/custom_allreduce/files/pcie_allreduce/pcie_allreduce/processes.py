@@ -23,10 +23,13 @@ class LaunchError(Exception):
 
 
 def run(job: dict, world: int, timeout: float, program: Optional[list] = None) -> list:
-    """The answers of all ranks, in rank order. ``job`` goes to each of them as JSON; every process is gone on return."""
+    """The answers of all ranks, in rank order. ``job`` goes to each of them as JSON; every process is gone on return.
+
+    A rank of this package ends with this process too: of a session of its own it would not hear otherwise, and it would keep its GPU busy.
+    """
     program = program or [sys.executable, "-m", "pcie_allreduce.rank"]
     with tempfile.TemporaryDirectory(prefix="pcie_allreduce-") as folder:
-        job = dict(job, world=world, folder=folder)
+        job = dict(job, world=world, folder=folder, parent=os.getpid())
         with open(os.path.join(folder, "job.json"), "w", encoding="utf-8") as stream:
             json.dump(job, stream)
         processes = []

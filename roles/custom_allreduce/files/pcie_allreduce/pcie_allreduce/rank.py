@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import sys
 
 from . import measure, proof
@@ -17,12 +19,16 @@ from .together import Off, Together
 WORK = {"check": proof.run, "bench": measure.bench, "tune": measure.tune}
 
 
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
 def main(folder: str, rank: int) -> None:
+    with open(os.path.join(folder, "job.json"), encoding="utf-8") as stream:
+        job = json.load(stream)
+    end_with(job["parent"])
     import torch
     import torch.distributed as dist
 
-    with open(os.path.join(folder, "job.json"), encoding="utf-8") as stream:
-        job = json.load(stream)
     torch.cuda.set_device(rank)
     dist.init_process_group(
         "nccl",
@@ -43,6 +49,13 @@ def main(folder: str, rank: int) -> None:
     os.replace(new, os.path.join(folder, f"{rank}.json"))
     sys.stdout.flush()
     os._exit(0)  # the orderly end of a process group hangs while a graph holds its calls
+
+
+def end_with(parent: int) -> None:
+    """The kernel kills this process when ``parent``, which started it, is gone in whatever way."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it was gone before the kernel was asked
+        os._exit(1)
 
 
 if __name__ == "__main__":

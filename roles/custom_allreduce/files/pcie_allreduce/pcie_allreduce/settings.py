@@ -13,6 +13,7 @@ from typing import NamedTuple, Optional
 from . import crossover
 
 STAMP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stamp.json")
+NOT_WANTED = "PCIE_ALLREDUCE is not 1"
 UNSTAMPED = "not built by the role"
 WATCHDOG_SECONDS = 300.0  # a peer may compile kernels for minutes while this rank waits in an all-reduce
 TRUE = {"1", "true", "yes", "on"}
@@ -34,7 +35,7 @@ class Settings(NamedTuple):
 def from_environment(environment: Mapping) -> Settings:
     """Raises SettingError, which names variable, value and legal values."""
     return Settings(
-        wanted=_switch(environment, "PCIE_ALLREDUCE", True),
+        wanted=_switch(environment, "PCIE_ALLREDUCE", False),
         table=environment.get("PCIE_ALLREDUCE_TABLE") or crossover.TABLE,
         watchdog_seconds=_seconds(environment, "PCIE_ALLREDUCE_WATCHDOG_SECONDS", WATCHDOG_SECONDS),
         abort=_switch(environment, "PCIE_ALLREDUCE_ABORT", True),
@@ -60,7 +61,7 @@ def build_of(found: Optional[dict]) -> str:
 def refusal(settings: Settings, table: dict, build: str, world: int, gpu: str) -> Optional[str]:
     """Why this process stays with NCCL, or None. ``gpu`` is the model's name."""
     if not settings.wanted:
-        return "PCIE_ALLREDUCE is off"
+        return NOT_WANTED
     if settings.deterministic:
         return "SGLANG_ENABLE_DETERMINISTIC_INFERENCE is on, and the sum would change its order at the crossover"
     if not table["enabled"]:

@@ -9,9 +9,8 @@ SGLang logs a plugin that fails and goes on without it, so nothing here may fail
 from __future__ import annotations
 
 import logging
-import os
 
-from . import crossover, settings
+from . import crossover
 
 logger = logging.getLogger("pcie_allreduce")
 
@@ -27,31 +26,7 @@ def register() -> None:
 
 def around_dispatch(original, *args, **kwargs):
     """The class that SGLang shall construct. SGLang 0.5.11 gives no arguments, later ones give group and device."""
-    stock = original(*args, **kwargs)
-    reason = off_before_start(os.environ)
-    if reason:
-        logger.info("pcie_allreduce: off, because %s", reason)
-        return stock
-    return ours_or(stock)
-
-
-def off_before_start(environment, world=None):
-    """Why this node cannot use it for a group of ``world`` ranks, seen without the other ranks; None where it is worth a start.
-
-    Nothing is exchanged before this, so that a group with ranks on a node without this package does not wait for them.
-    """
-    try:
-        chosen = settings.from_environment(environment)
-        if not chosen.wanted:
-            return "PCIE_ALLREDUCE is off"
-        table = crossover.read(chosen.table)
-    except (settings.SettingError, crossover.TableError) as error:
-        return str(error)
-    if not table["enabled"]:
-        return f"it is not enabled on this node: {table['reason']}"
-    if world not in (None, table["world"]):
-        return f"its table is for {table['world']} ranks, and this group has {world}"
-    return None
+    return ours_or(original(*args, **kwargs))
 
 
 def ours_or(stock):
@@ -66,13 +41,34 @@ def ours_or(stock):
 
 def started(group, device):
     """A communicator that is on, or None."""
+    try:
+        return _started(group, device)
+    except Exception as error:  # noqa: BLE001 - SGLang would not start where it starts without this package
+        logger.warning("pcie_allreduce: off, because %s: %s", type(error).__name__, error)
+        return None
+
+
+def _started(group, device):
     import torch.distributed
 
     from .communicator import Communicator
 
-    reason = off_before_start(os.environ, torch.distributed.get_world_size(group))
+    reason = off_before_start(torch.distributed.get_world_size(group), device)
     if reason:
         logger.info("pcie_allreduce: off, because %s", reason)
         return None
     ours = Communicator(group=group, device=device)
     return None if ours.disabled else ours
+
+
+def off_before_start(world: int, device):
+    """Why no rank of this group needs to ask the others; None where they ask.
+
+    Only what is the same on all ranks may decide here. A rank that stayed away for what its own environment or table says would leave the
+    others in an exchange, and that would take the next message of the group for an answer.
+    """
+    if not crossover.LEAST_RANKS <= world <= crossover.MOST_RANKS:
+        return f"the group has {world} ranks; legal: {crossover.LEAST_RANKS} to {crossover.MOST_RANKS}"
+    if not isinstance(device, int) and not str(device).startswith("cuda"):
+        return f"the device is {device}, not an NVIDIA GPU"
+    return None
