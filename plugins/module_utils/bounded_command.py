@@ -51,19 +51,20 @@ def run(argv: list, timeout: float, environment: dict, cwd: str = "/") -> Ended:
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        _kill(process)
+        kill_group(process, GRACE)
         return Ended(None, "", "", f"no end within {timeout:g} s; it was stopped")
     return Ended(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), "")
 
 
-def _kill(process: subprocess.Popen) -> None:
+def kill_group(process: subprocess.Popen, grace: float) -> None:
+    """End a process with all that it started, wait at most ``grace`` seconds for it, and close its two pipes."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         pass  # it ended by itself in this very moment
     try:
-        process.wait(timeout=GRACE)
+        process.wait(timeout=grace)
     except subprocess.TimeoutExpired:
-        pass  # it waits inside the driver, where no signal reaches it
+        pass  # it waits inside the driver, where no signal reaches it; the kernel ends it when the driver lets go
     for stream in (process.stdout, process.stderr):
         stream.close()

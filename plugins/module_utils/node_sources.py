@@ -12,10 +12,11 @@ import concurrent.futures
 import os
 import selectors
 import shutil
-import signal
 import subprocess
 import time
 from typing import NamedTuple, Optional
+
+from ansible_collections.gpu_node.tuning.plugins.module_utils.bounded_command import kill_group
 
 FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/nvidia/bin")
 LARGEST = 1024 * 1024  # bytes read of one file; what the kernel shows of itself is far smaller
@@ -117,7 +118,7 @@ def run_bounded(argv: list, timeout: float) -> Answer:
         except subprocess.TimeoutExpired:
             failure = "it closed its output and did not end"
     if failure is not None:
-        _kill(process)
+        kill_group(process, GRACE)
         return Answer("", f"{failure.format(timeout=timeout)}; it was stopped")
     for stream in (process.stdout, process.stderr):
         stream.close()
@@ -146,19 +147,6 @@ def _read(process: subprocess.Popen, end: float) -> tuple:
                 if len(printed[key.fileobj]) > LARGEST_OUTPUT:
                     return printed, f"it printed more than {LARGEST_OUTPUT} bytes"
     return printed, None
-
-
-def _kill(process: subprocess.Popen) -> None:
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass  # it ended by itself in this very moment
-    try:
-        process.wait(timeout=GRACE)
-    except subprocess.TimeoutExpired:
-        pass  # it waits inside the driver, where no signal reaches it; the kernel ends it when the driver lets go
-    for stream in (process.stdout, process.stderr):
-        stream.close()
 
 
 def _why(error: Exception) -> str:

@@ -26,6 +26,8 @@ import time
 import types
 from pathlib import Path
 
+from holding import Checks
+
 COLLECTIONS = Path(__file__).resolve().parents[2] / "playbooks" / "collections" / "ansible_collections"
 STORE_THE_FLAG = "    st.release.sys.global.u32 [%d6], %r3;\n"
 POLL_AGAIN = "    @%p2 bra POLL;\n"
@@ -53,23 +55,6 @@ def main() -> int:
     holding.hold("after the hang, the probe finds what it found before", said(again) == said(sound))
     describe(sound)
     return holding.finish()
-
-
-class Checks:
-    def __init__(self):
-        self.failed = []
-        self.passed = 0
-
-    def hold(self, what: str, holds: bool) -> None:
-        print(f"{'ok    ' if holds else 'FAILED'}  {what}", flush=True)
-        if holds:
-            self.passed += 1
-        else:
-            self.failed.append(what)
-
-    def finish(self) -> int:
-        print(f"{self.passed} passed, {len(self.failed)} failed")
-        return 1 if self.failed else 0
 
 
 def collection(name: str) -> types.ModuleType:

@@ -28,6 +28,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from holding import Checks
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "playbooks" / "collections"))
 KEPT = ("NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS", "LD_LIBRARY_PATH")
@@ -83,23 +85,6 @@ def main() -> int:
         )
     describe(said["ranks"])
     return checks.finish()
-
-
-class Checks:
-    def __init__(self):
-        self.failed = []
-        self.passed = 0
-
-    def hold(self, what: str, holds: bool) -> None:
-        print(f"{'ok    ' if holds else 'FAILED'}  {what}", flush=True)
-        if holds:
-            self.passed += 1
-        else:
-            self.failed.append(what)
-
-    def finish(self) -> int:
-        print(f"{self.passed} passed, {len(self.failed)} failed")
-        return 1 if self.failed else 0
 
 
 def known_good() -> dict:
