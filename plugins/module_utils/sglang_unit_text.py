@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_instance import systemd_word
+
 UNIT = "/etc/systemd/system/sglang@.service"
 LOADS = 3  # starts that may fail before systemd gives up
 PAUSE = 30  # seconds between two starts
@@ -28,19 +30,8 @@ class Settings(NamedTuple):
     drain_timeout: int
 
 
-def word(text: str) -> str:
-    """``text`` as one word of a setting: no specifier, no variable of the environment, no second word."""
-    plain = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    return f'"{plain}"'
-
-
-def command_word(text: str) -> str:
-    """As word(), for Exec...=, where a dollar sign begins a variable too."""
-    return word(text).replace("$", "$$")
-
-
 def unit_text(settings: Settings) -> str:
-    python, program = command_word(settings.interpreter), command_word(settings.program)
+    python, program = systemd_word(settings.interpreter), systemd_word(settings.program)
     devices = "\n".join(f"DeviceAllow=char-{name} rw" for name in DEVICES)
     return f"""[Unit]
 Description=SGLang instance %i
@@ -57,7 +48,7 @@ User={settings.user}
 Group={settings.group}
 WorkingDirectory=%S/sglang/%i
 ExecStartPre={python} {program} /etc/gpu_node_tuning/sglang/%i.json
-ExecStart={python} -m sglang.launch_server --config ${{RUNTIME_DIRECTORY}}/config.yaml
+{exec_start(settings.interpreter)}
 TimeoutStartSec={settings.start_timeout}
 # A signal to every process would look like a crash to SGLang: only the main process gets it, lets the running requests end, and stops the others.
 KillMode=mixed
@@ -121,14 +112,29 @@ WantedBy=multi-user.target
 """
 
 
+def exec_start(interpreter: str) -> str:
+    return f"ExecStart={systemd_word(interpreter)} -m sglang.launch_server --config ${{RUNTIME_DIRECTORY}}/config.yaml"
+
+
 def drop_in_text(plan: dict, settings: Settings, paths: list, keys: str) -> str:
     """``paths``: what the instance reads; ``keys``: the file with its keys, empty for none."""
     lines = ["[Unit]", f"Description=SGLang instance {plan['name']} on port {plan['port']}", "", "[Service]"]
-    lines += [f"Environment={word(f'{name}={value}')}" for name, value in sorted(plan["environment"].items())]
+    lines += [
+        f"Environment={systemd_word(f'{name}={value}', in_command=False)}"
+        for name, value in sorted(plan["environment"].items())
+    ]
+    more = plan["command"][plan["command"].index("--config") + 2 :]
+    if more:
+        # What the file cannot carry in this version of SGLang.
+        words = " ".join(systemd_word(part) for part in more)
+        lines += ["ExecStart=", f"{exec_start(settings.interpreter)} {words}"]
     if keys:
         lines.append(f"LoadCredential=keys:{keys}")
     hidden = [path for path in [settings.interpreter, *paths] if path.startswith(tuple(f"{top}/" for top in HIDDEN))]
-    lines += [f"BindReadOnlyPaths={word(path)}" for path in dict.fromkeys(_visible(path, settings) for path in hidden)]
+    lines += [
+        f"BindReadOnlyPaths={systemd_word(path, in_command=False)}"
+        for path in dict.fromkeys(_visible(path, settings) for path in hidden)
+    ]
     return "\n".join(lines) + "\n"
 
 
