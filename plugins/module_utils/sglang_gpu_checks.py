@@ -11,6 +11,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import gpu_process
 from ansible_collections.gpu_node.tuning.plugins.module_utils.check_verdict import OK, REFUSED, UNKNOWN, WARNING, Check
 from ansible_collections.gpu_node.tuning.plugins.module_utils.gpu_processes import Gpu
 from ansible_collections.gpu_node.tuning.plugins.module_utils.node_sources import SourceMissing, Sources
+from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_instance import gpus_needed
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_memory import SMALLEST_SLACK, budget
 
 MUCH = 1024  # MiB that somebody else holds on a GPU; less is a monitor's
@@ -46,15 +47,15 @@ def look(sources: Sources, facts: Optional[dict], timeout: float, proc: str = "/
 
 def chosen(instance: dict, gpus: Gpus) -> list:
     """The Gpus of an instance: those that it names, or all."""
-    named = {str(name) for name in instance.get("gpus") or []}
-    return [gpu for gpu in gpus.found if not named or str(gpu.index) in named or gpu.uuid in named]
+    named = instance.get("gpus") or []
+    return [gpu for gpu in gpus.found if not named or any(_is_named(gpu, name) for name in named)]
 
 
-def needed(args: dict) -> int:
-    """How many GPUs of this node the parallel sizes take."""
-    size = sglang_weights.count
-    copies = 1 if args.get("enable_dp_attention") else size(args, "dp_size")
-    return max(1, size(args, "tp_size") * size(args, "pp_size") * copies // size(args, "nnodes"))
+def _is_named(gpu: Gpu, name: object) -> bool:
+    """As CUDA_VISIBLE_DEVICES has it: a number, or the beginning of a name."""
+    return (
+        gpu.uuid.startswith(name) if isinstance(name, str) and name.startswith("GPU-") else str(gpu.index) == str(name)
+    )
 
 
 def check_gpus(instance: dict, args: dict, gpus: Gpus) -> Check:
@@ -62,14 +63,16 @@ def check_gpus(instance: dict, args: dict, gpus: Gpus) -> Check:
         return Check("gpus", OK, CPU)
     if gpus.missing:
         return Check("gpus", UNKNOWN, f"which GPUs there are is not known: {gpus.missing}")
-    there = {str(gpu.index) for gpu in gpus.found} | {gpu.uuid for gpu in gpus.found}
-    absent = [str(name) for name in instance.get("gpus") or [] if str(name) not in there]
+    named = instance.get("gpus") or []
+    if any(str(name).startswith("MIG-") for name in named):
+        return Check("gpus", UNKNOWN, "parts of a GPU in MIG mode were not looked for")
+    absent = [str(name) for name in named if not any(_is_named(gpu, name) for gpu in gpus.found)]
     legal = ", ".join(str(gpu.index) for gpu in gpus.found) or "none"
     if absent:
         return Check(
             "gpus", REFUSED, f"gpus: {', '.join(absent)}; this node has {legal}. Name some of these, or none for all."
         )
-    ours, wanted = chosen(instance, gpus), needed(args)
+    ours, wanted = chosen(instance, gpus), gpus_needed(args)
     sizes = (
         ", ".join(f"{name} {args[name]}" for name in ("tp_size", "pp_size", "dp_size", "nnodes") if name in args)
         or "tp_size 1"
@@ -88,7 +91,7 @@ def check_leftovers(instance: dict, args: dict, gpus: Gpus, own_unit: Optional[s
         return [Check("leftovers", OK, CPU)]
     if gpus.missing or gpus.holders_missing:
         return [Check("leftovers", UNKNOWN, f"who uses the GPUs is not known: {gpus.missing or gpus.holders_missing}")]
-    ours = chosen(instance, gpus)[: max(needed(args), len(instance.get("gpus") or []))]
+    ours = chosen(instance, gpus)[: max(gpus_needed(args), len(instance.get("gpus") or []))]
     used = {gpu.index: gpu.used for gpu in ours}
     found, told = [], set()
     for holder in gpus.holders:
@@ -138,7 +141,7 @@ def check_memory(
             UNKNOWN,
             "the size of the draft's weights is not known (see draft_model); the memory budget was not computed",
         )
-    fraction = args.get("mem_fraction_static")
+    fraction = _fraction(args)
     reservation = _reservation(model["config"], environment)
     estimated = budget(free, loaded.estimate, None, fraction, reservation, extra.estimate)
     least = budget(free, loaded.least, None, fraction, 0, extra.least)
@@ -167,7 +170,7 @@ def _free(instance: dict, args: dict, gpus: Gpus, own_unit: Optional[str]):
     """GiB on the fullest of the GPUs once the own unit has stopped; a text where it is not known."""
     if gpus.missing:
         return f"free GPU memory is not known: {gpus.missing}"
-    ours = chosen(instance, gpus)[: needed(args)]
+    ours = chosen(instance, gpus)[: gpus_needed(args)]
     if not ours:
         return "free GPU memory is not known: the instance has no GPU here"
     amounts = []
@@ -183,6 +186,11 @@ def _free(instance: dict, args: dict, gpus: Gpus, own_unit: Optional[str]):
             return f"GPU {gpu.index}: how much {own_unit} gives back when it stops is not known"
         amounts.append(gpu.free + sum(own))
     return min(amounts) / 1024
+
+
+def _fraction(args: dict) -> Optional[float]:
+    value = args.get("mem_fraction_static")
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 1 else None
 
 
 def _draft_share(draft: Optional[dict], args: dict) -> Optional[sglang_weights.Share]:

@@ -174,7 +174,7 @@ def _cannot_read(path: str, error: OSError) -> tuple:
 
 
 def _user() -> str:
-    return f"user {os.geteuid()}"
+    return f"the service's user (uid {os.geteuid()})"
 
 
 def _unfinished(model: Model, names: list) -> None:

@@ -21,7 +21,6 @@ import sys
 import tempfile
 
 LONGEST = 4000  # characters of what it says
-KEPT = ("tp_size", "pp_size", "dp_size", "mem_fraction_static", "speculative_algorithm", "device", "nnodes")
 
 
 def version() -> dict:
@@ -53,54 +52,38 @@ def architectures(folder: str) -> list:
 
 
 def parse(request: dict) -> dict:
-    """{accepted, stage, message, resolved}; ``stage``: import, options, or values (what comes after the options' own syntax)."""
-    said, reached = io.StringIO(), []
-    handle, path = tempfile.mkstemp(suffix=".yaml", prefix="sglang_preflight_")
-    stage = "import"
+    """{accepted, stage, kind, message}; ``stage``: import or options; ``kind``: the class of what SGLang raised."""
+    said, stage = io.StringIO(), "import"
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(request["config_text"])
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             from sglang.srt import server_args
 
             stage = "options"
-            server_args.ServerArgs.from_cli_args = noting(server_args.ServerArgs.from_cli_args, reached)
-            found = server_args.prepare_server_args(["--config", path])
-    except SystemExit as end:
-        return {"accepted": False, "stage": stage, "message": last_words(said, "exit status " + str(end.code))}
+            with configuration(request["config_text"]) as path:
+                server_args.prepare_server_args(["--config", path] + request["words"])
     except BaseException as error:  # noqa: BLE001 - whatever SGLang raises is its answer
-        if stage == "options" and reached:
-            stage = "values"
-        text = type(error).__name__ + ": " + str(error)
-        return {"accepted": False, "stage": stage, "kind": type(error).__name__, "message": text[:LONGEST]}
+        kind = type(error).__name__
+        text = last_words(said, str(error)) if kind == "SystemExit" else kind + ": " + str(error)
+        return {"accepted": False, "stage": stage, "kind": kind, "message": text[:LONGEST]}
+    return {"accepted": True, "stage": stage, "kind": None, "message": ""}
+
+
+@contextlib.contextmanager
+def configuration(text: str):
+    """A file for the parser, which takes no other; it lives for the moment in which it is read."""
+    handle, path = tempfile.mkstemp(suffix=".yaml", prefix="sglang_preflight_")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        yield path
     finally:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-    resolved = {name: getattr(found, name, None) for name in KEPT}
-    return {
-        "accepted": True,
-        "stage": "values",
-        "message": "",
-        "resolved": {
-            name: value for name, value in resolved.items() if isinstance(value, (int, float, str, type(None)))
-        },
-    }
-
-
-def noting(function, reached: list):
-    """``function`` (a class method of its class), which says in ``reached`` that it was called: the syntax was taken by then."""
-
-    def noted(*args, **kwargs):
-        reached.append(True)
-        return function(*args, **kwargs)
-
-    return noted
+        os.unlink(path)
 
 
 def last_words(said: io.StringIO, otherwise: str) -> str:
     lines = [line.strip() for line in said.getvalue().splitlines() if line.strip()]
     told = [line for line in lines if "error:" in line.lower()]
-    return (told or lines or [otherwise])[-1][:LONGEST]
+    return (told or lines or ["exit status " + otherwise])[-1]
 
 
 def main() -> None:
