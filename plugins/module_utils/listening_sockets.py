@@ -44,7 +44,9 @@ def listeners(host: str, port: int, proc: str = "/proc") -> list:
 
 
 def belongs_to(listener: Listener, control_group: str) -> bool:
-    return bool(control_group) and (listener.control_group + "/").startswith(control_group.rstrip("/") + "/")
+    if not control_group or not listener.control_group:
+        return False
+    return (listener.control_group + "/").startswith(control_group.rstrip("/") + "/")
 
 
 def _table(path: str, version: int) -> list:

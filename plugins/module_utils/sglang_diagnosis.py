@@ -154,7 +154,8 @@ def _of_one_start(lines: list, exit_status: Optional[int], causes: tuple) -> lis
     ended = any(hit.cause.kind == CONSEQUENCE for hit in hits) or exit_status not in (None, 0)
     if ended and not any(hit.cause.kind == ROOT for hit in hits):
         last = _last_error(lines)
-        if last and not any(name in named for name in ("process_killed", "process_stopped")):
+        known = {_short(hit.line) for hit in hits}
+        if last and last.lines[0] not in known and not named & {"process_killed", "process_stopped"}:
             findings.insert(0, last)
     return findings
 

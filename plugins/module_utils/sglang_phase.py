@@ -38,7 +38,7 @@ class _Sign(NamedTuple):
     sentence: str
 
 
-_BAR = r"(?P<done>\d+)/(?P<total>\d+) \["
+_BAR = r"(?<!\d)(?P<done>\d+)/(?P<total>\d+) \["
 _SIGNS = tuple(
     _Sign(re.compile(sign.pattern), sign.phase, sign.sentence)
     for sign in (

@@ -183,7 +183,10 @@ def test_an_error_that_the_table_does_not_have():
 
 
 def test_an_error_that_the_table_does_not_have_comes_before_its_consequence():
-    text = "[2026-11-30 10:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):\n  code\nOddError: why\n\nReceived sigquit from a child process. It\n"
+    text = (
+        "[2026-11-30 10:00:00 TP0] Scheduler hit an exception: Traceback (most recent call last):\n  code\nOddError: why\n\n"
+        "Received sigquit from a child process. It usually means the child failed.\n"
+    )
     assert names(diagnose(text, 137)) == ["unrecognised", DIED]
 
 
