@@ -315,7 +315,7 @@ def _look(instance: dict, planned: tuple, asked: Asked, account) -> _Seen:
     return _Seen(
         ask(path, args.get("load_format") or "auto", tokenizer, args.get("revision")) if path else None,
         ask(draft, draft_format, None, args.get("speculative_draft_model_revision")) if draft else None,
-        args,
+        {**args, "speculative_draft_model_path": draft} if draft else args,
         environment,
         _bind(instance, reader),
     )
@@ -401,9 +401,13 @@ def _architecture(seen: _Seen, installed: dict) -> Check:
     return Check("architecture", OK, f"SGLang {installed['version']} has {', '.join(named['architectures'])}")
 
 
+def _address(instance: dict) -> tuple:
+    return str(instance.get("host") or sglang_instance.DEFAULT_HOST), instance.get("port", sglang_instance.DEFAULT_PORT)
+
+
 def _bind(instance: dict, reader) -> object:
     """What the service's user gets when it binds the port: None, [name, words], or a text where nobody could look."""
-    port, host = instance.get("port"), str(instance.get("host") or "127.0.0.1")
+    host, port = _address(instance)
     if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
         return f"port {port!r}; legal: a number from 1 to 65535"
     try:
@@ -413,7 +417,7 @@ def _bind(instance: dict, reader) -> object:
 
 
 def _port(instance: dict, seen: _Seen, asked: Asked, node: Node) -> list:
-    port, host = instance.get("port"), str(instance.get("host") or "127.0.0.1")
+    host, port = _address(instance)
     if isinstance(seen.bind, str):
         return [Check("port", REFUSED if "legal" in seen.bind else UNKNOWN, seen.bind)]
     try:

@@ -356,6 +356,34 @@ def test_the_size_is_unknown_where_the_weights_are(kimi):
     assert "the size of the weights is not known" in checks(found, "memory", "unknown")[0]
 
 
+def test_a_draft_counts_and_its_embeddings_only_in_the_estimate(kimi, tmp_path):
+    """Both have the played size; the draft says that it has half of it in embeddings, which it may share with the model."""
+    draft = write_model(tmp_path / "draft")
+    args = {"tp_size": 8, "mem_fraction_static": 0.8, "speculative_algorithm": "EAGLE3"}
+    kimi.sizes.update(split=240 * GIB, embeddings=60 * GIB)
+    found = kimi.look({"draft_model": str(draft), "args": args})
+    assert refusals(found) == {}
+    assert "and 300.00 GiB of the draft's" in checks(found, "memory", "warning")[0]
+    assert "free after the weights 19.97 GiB" in checks(found, "memory")[0]
+    kimi.sizes.update(split=310 * GIB, embeddings=0)
+    assert "memory" in refusals(kimi.look({"draft_model": str(draft), "args": args}))
+
+
+def test_layers_that_predict_are_not_counted_beside_a_draft(kimi, tmp_path):
+    draft = write_model(tmp_path / "draft")
+    kimi.sizes.update(split=8 * GIB, extra=8000 * GIB)
+    args = {"tp_size": 8, "mem_fraction_static": 0.8, "speculative_algorithm": "EAGLE"}
+    assert "memory" not in refusals(kimi.look({"draft_model": str(draft), "args": args}))
+    assert "memory" in refusals(kimi.look({"args": args}))
+
+
+def test_the_first_gpu_may_be_another(node):
+    node.add_gpus((97887, 90000, 7249), (97887, 0, 97249), processes="GPU-0, 4242, 90000\n")
+    node.add_process(4242, "")
+    assert "leftovers" in refusals(node.look({"args": {}}))
+    assert "leftovers" not in refusals(node.look({"args": {"base_gpu_id": 1}}))
+
+
 # --- together, switches, and the message
 
 
@@ -417,6 +445,7 @@ def test_the_module_fails_with_all_it_found_unless_it_shall_report(run):
     assert answer["failed"]
     assert "- kimi: model: /nowhere: is not there." in answer["msg"]
     assert answer["instances"][0]["plan"]["port"] == 30000
+    assert not [check for check in answer["instances"][0]["checks"] if "legal: a number from 1" in check["message"]]
     assert run(instances=bad, report_only=True).get("failed") is None
 
 
