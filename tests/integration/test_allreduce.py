@@ -12,24 +12,13 @@ import json
 import sysconfig
 from pathlib import Path
 
+import played_nvcc
 import pytest
 from fleet import MINOR, PLAYBOOKS, make_venv, script
 from recorded_nodes import facts_of
 
 PLAYBOOK = PLAYBOOKS / "build_allreduce.yml"
 TOOLS = ("pip", "setuptools", "_distutils_hack", "packaging", "wheel")
-VERSION = 'case "$*" in *--version*) echo "Cuda compilation tools, release {0}, V{0}.88"; exit 0 ;; esac\n'
-# A library with the right functions that do nothing: enough to be loaded.
-LIBRARY = """
-int pcar_abi(void) { return ABI; } const char *pcar_last_error(void) { return ""; } unsigned long pcar_handle_bytes(void) { return 8; }
-int pcar_create(void) { return 0; } int pcar_export(void) { return 0; } int pcar_import(void) { return 0; }
-int pcar_max_bytes(void) { return 0; } int pcar_all_reduce(void) { return 0; } int pcar_status(void) { return 0; }
-int pcar_reset_status(void) { return 0; } int pcar_destroy(void) { return 0; }
-"""
-COMPILE = (
-    'while [ "$1" != -o ]; do shift; done\n'
-    "printf '%s' '{library}' | gcc -shared -fPIC -nostdlib -DABI={abi} -x c -o \"$2\" -\n"
-)
 # Plays the figures of the GPUs: what `python -m pcie_allreduce check|tune` prints.
 FIGURES = """
 import json, os, sys
@@ -60,8 +49,8 @@ def facts(**software) -> dict:
 
 def compiler(folder: Path, version: str = "12.9", abi: int = 1, body: str | None = None) -> str:
     """A stand-in for nvcc that says this version."""
-    text = COMPILE.format(library=LIBRARY, abi=abi) if body is None else body
-    return str(script(folder / f"nvcc-{version}-{abi}", "#!/bin/sh\n" + VERSION.format(version) + text))
+    text = played_nvcc.script_of(version, played_nvcc.compiles_with_gcc(abi) if body is None else body)
+    return str(script(folder / f"nvcc-{version}-{abi}", text))
 
 
 class Built:
