@@ -29,6 +29,7 @@ open(os.environ["CALLS"], "a").write(" ".join(sys.argv[1:]) + "\\n")
 if name == "check":
     print(json.dumps({"error": os.environ.get("CHECK_ERROR") or None}))
     sys.exit(0)
+open(sys.argv[sys.argv.index("--progress") + 1], "a").write("measures size 1 of 1: 14336 bytes" + chr(10))
 us = float(os.environ["US"])
 row = {"bytes": 14336, "algorithm": "one_shot", "blocks": 8, "threads": 256, "us": us, "nccl_us": 10.0}
 required = [int(word) for word in sys.argv[sys.argv.index("--required-rows") + 1:sys.argv.index("--hidden")]]
@@ -109,6 +110,8 @@ def test_built_proved_measured_enabled_kept_rebuilt_and_removed(fleet):
     assert unproved.rc == 2, str(unproved)
     assert "not proved on this node: " in unproved.message(built.node)
     assert "It is installed and off." in unproved.message(built.node)
+    assert "\na: compiles for SM 12.0 with " in unproved.stdout
+    assert "\na: installed into " in unproved.stdout
     assert {path.name for path in built.packages.iterdir()} - set(before) == {
         "pcie_allreduce",
         "pcie_allreduce-1.0.0.dist-info",
@@ -128,6 +131,7 @@ def test_built_proved_measured_enabled_kept_rebuilt_and_removed(fleet):
     assert built.result(measured, "allreduce_build")["changed"] is False
     assert built.result(measured, "allreduce_tune")["enabled"] is True
     assert "a: custom all-reduce on: it won" in measured.stdout
+    assert "\na: measures size 1 of 1: 14336 bytes\n" in measured.stdout
     assert [line.split()[0] for line in built.calls.read_text().splitlines()] == ["check", "tune"]
     table = built.folder / "table.json"
     assert json.loads(table.read_text())["enabled"] is True
