@@ -12,7 +12,7 @@ import pytest
 
 from .layer_package import GPU, PROJECT, Gpu, Library, Ranks
 
-from pcie_allreduce import abi, measure, proof, self_test  # isort: skip
+from pcie_allreduce import abi, measure, progress, proof, self_test  # isort: skip
 from pcie_allreduce.crossover import Launch  # isort: skip
 from pcie_allreduce.together import Off, Together  # isort: skip
 
@@ -78,6 +78,36 @@ def test_tune_finds_the_fastest_of_the_slowest_rank(clock):
 
     answers = on_ranks(lambda *arguments: measure.tune(JOB, *arguments))
     assert answers == [{"rows": [row(128), row(384)], "gpu": GPU}] * 2
+
+
+def test_rank_0_alone_says_how_far_it_is(clock, tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "SECONDS", 0)
+    path = tmp_path / "lines"
+    on_ranks(lambda *arguments: measure.tune(JOB | {"progress": str(path)}, *arguments))
+    lines = path.read_text().splitlines()
+    assert [line for line in lines if "launches tried" not in line] == [
+        "measures size 1 of 2: 128 bytes",
+        "measured 128 bytes: 2.5 us (two_shot, 8x512), NCCL 9.0 us",
+        "measures size 2 of 2: 384 bytes",
+        "measured 384 bytes: 2.5 us (two_shot, 8x512), NCCL 9.0 us",
+    ]
+    assert lines[2] == "128 bytes, launches tried: 1 of 28"
+
+
+def test_a_file_that_nobody_reads_any_more_stops_nothing(tmp_path):
+    watched = progress.Progress(str(tmp_path / "gone" / "lines"))
+    watched.say("one")
+    watched.count("two", 2, 2)
+
+
+def test_a_count_is_said_at_its_end_and_seldom_before(tmp_path):
+    path = tmp_path / "lines"
+    watched = progress.Progress(str(path))
+    for done in range(1, 101):
+        watched.count("proof", done, 100)
+    assert path.read_text() == "proof: 100 of 100\n"
+    progress.Progress(str(path), rank=1).say("of another rank")
+    assert path.read_text() == "proof: 100 of 100\n"
 
 
 def test_bench_times_one_launch(clock):

@@ -14,6 +14,7 @@ from typing import Callable, NamedTuple
 
 from . import crossover
 from .abi import ITEM_BYTES, Workspace
+from .progress import Progress
 from .together import Off
 
 BLOCKS = (1, 2, 4, 8, 16, 32, 64)
@@ -36,18 +37,28 @@ def bench(job: dict, ranks, gpu, library) -> dict:
     launch = crossover.Launch(job["algorithm"], job["blocks"], job["threads"])
     sizes = sizes_of(job)
     workspace = open_workspace(ranks, gpu, library, job["transport"], max(sizes), WATCHDOG_SECONDS)
-    return {"rows": [_row(job, ranks, gpu, workspace, size, launch) for size in sizes], **about(gpu)}
+    progress, rows = Progress(job.get("progress", ""), gpu.rank), []
+    for done, size in enumerate(sizes, 1):
+        rows.append(_row(job, ranks, gpu, workspace, size, launch))
+        progress.count("sizes measured", done, len(sizes))
+    return {"rows": rows, **about(gpu)}
 
 
 def tune(job: dict, ranks, gpu, library) -> dict:
     """The rows of the best launch for each size, beside NCCL."""
     sizes = sizes_of(job)
     workspace = open_workspace(ranks, gpu, library, job["transport"], max(sizes), WATCHDOG_SECONDS)
-    rows = []
-    for size in sizes:
-        best = _best(job, ranks, gpu, workspace, size)
+    progress, rows = Progress(job.get("progress", ""), gpu.rank), []
+    for number, size in enumerate(sizes, 1):
+        progress.say(f"measures size {number} of {len(sizes)}: {size} bytes")
+        best = _best(job, ranks, gpu, workspace, size, progress)
         if best is not None:
             rows.append(_row(job, ranks, gpu, workspace, size, best))
+            progress.say(
+                "measured {bytes} bytes: {us} us ({algorithm}, {blocks}x{threads}), NCCL {nccl_us} us".format(
+                    **rows[-1]
+                )
+            )
     return {"rows": rows, **about(gpu)}
 
 
@@ -95,9 +106,10 @@ def _able(workspace: Workspace, algorithm: str, size: int) -> bool:
         return False
 
 
-def _best(job: dict, ranks, gpu, workspace: Workspace, size: int):
-    times = {}
-    for launch in _candidates(workspace, ranks, size):
+def _best(job: dict, ranks, gpu, workspace: Workspace, size: int, progress: Progress):
+    times, candidates = {}, _candidates(workspace, ranks, size)
+    for done, launch in enumerate(candidates):
+        progress.count(f"{size} bytes, launches tried", done, len(candidates))
         try:
             times[launch] = _time(ranks, gpu, _ours(job, gpu, workspace, size, launch), *SEARCH)
         except Off as off:
