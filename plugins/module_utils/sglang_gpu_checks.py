@@ -129,8 +129,12 @@ def check_memory(
     model: dict,
     draft: Optional[dict],
     environment: dict,
+    nccl_mib: Optional[int] = None,
 ) -> Check:
-    """``model``, ``draft``: results of sglang_model.inspect(). Refused only where no GPU can hold less than was counted."""
+    """``model``, ``draft``: results of sglang_model.inspect(). Refused only where no GPU can hold less than was counted.
+
+    ``nccl_mib``: what NCCL's connections take with the profile; None where it is not known.
+    """
     if args.get("device") == "cpu":
         return Check("memory", OK, "args device is cpu, so there is no GPU memory to count")
     free = _free(instance, args, gpus, own_unit)
@@ -164,8 +168,10 @@ def check_memory(
     if fraction is None:
         return Check("memory", UNKNOWN, f"{estimated.sentence} {assumed}")
     slack = free * (1 - fraction)
-    if estimated.kv_gib < LITTLE:
-        why = f"{estimated.sentence} That is close: CUDA's context and NCCL's buffers come off it first. {assumed}"
+    nccl = nccl_mib if nccl_mib and sglang_weights.count(args, "tp_size") > 1 else 0
+    if estimated.kv_gib < LITTLE + nccl / 1024:
+        buffers = f"NCCL's buffers (about {nccl} MiB with this profile)" if nccl else "NCCL's buffers"
+        why = f"{estimated.sentence} That is close: CUDA's context and {buffers} come off it first. {assumed}"
         return Check("memory", WARNING, why)
     if slack < SMALLEST_SLACK:
         why = f"{estimated.sentence} Only {slack:.2f} GiB are kept back for activations and graphs: out of memory wants a lower fraction. {assumed}"

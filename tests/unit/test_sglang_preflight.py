@@ -20,12 +20,13 @@ from ansible_collections.gpu_node.tuning.plugins.modules import sglang_preflight
 from .sglang_nodes import PlayedNode
 from .small_models import shard_bytes, write_model
 
+HIDDEN = dict(preflights.HIDDEN)
 EIGHT = ((97887, 0, 97249),) * 8  # MiB: 94.97 GiB free on each
 UNIT = "sglang@kimi.service"
 
 
 @pytest.fixture
-def node(tmp_path):
+def node(tmp_path, monkeypatch):
     played = PlayedNode(tmp_path)
     played.model = write_model(tmp_path / "model")
     with socket.socket() as free:
@@ -44,6 +45,8 @@ def node(tmp_path):
         asked = Asked(played.interpreter, None, instances, options.pop("profile", {}), directories=(str(tmp_path),))
         return preflight(asked._replace(**options), Node(played.sources, played.proc))
 
+    # pytest's own folder may lie below one that a unit does not see; what is said of that has a test of its own.
+    monkeypatch.setattr(preflights, "HIDDEN", {})
     played.look = look
     return played
 
@@ -91,6 +94,30 @@ def test_no_interpreter_and_no_sglang(node, tmp_path):
     found = node.look()
     assert f"{node.interpreter}: has no SGLang. Install it (sglang_install: true)" in refusals(found)["sglang"]
     assert found["version"] is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+def test_an_interpreter_that_the_user_may_not_start(node):
+    node.root.chmod(0o700)
+    assert "user nobody may not start it" in refusals(node.look(user="nobody"))["sglang"]
+
+
+@pytest.mark.parametrize("folder", ["/tmp", "/home", "/root"])  # noqa: S108
+def test_what_a_hardened_unit_does_not_see(node, monkeypatch, folder):
+    monkeypatch.setattr(preflights, "HIDDEN", {str(node.root): HIDDEN[folder]})
+    found = node.look()
+    for check in ("sglang", "model"):
+        (message,) = checks(found, check, "warning")
+        assert f"a unit with {HIDDEN[folder]} sees nothing of {node.root}" in message
+
+
+def test_another_version_than_the_known_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(preflights, "HIDDEN", {})
+    played = PlayedNode(tmp_path, "0.6.1")
+    model = write_model(tmp_path / "model")
+    asked = Asked(played.interpreter, None, [{"name": "a", "model": str(model), "args": {"device": "cpu"}}], {})
+    found = preflight(asked, Node(played.sources, played.proc))
+    assert any("SGLang 0.6.1" in message for message in checks(found, "sglang", "warning"))
 
 
 def test_an_unknown_option_never_reaches_the_parser(node):
@@ -305,6 +332,15 @@ def test_the_fraction_that_it_names_is_not_refused(kimi):
     assert refusals(found) == {}
     assert "That is close" in checks(found, "memory", "warning")[0]
     assert checks(kimi.look({"args": {"tp_size": 8, "mem_fraction_static": 0.85}}), "memory", "ok")
+
+
+def test_what_nccl_takes_with_the_profile_is_told_where_it_is_close(kimi):
+    args = {"tp_size": 8, "mem_fraction_static": 0.8}
+    assert checks(kimi.look({"args": args}), "memory", "ok")
+    found = kimi.look({"args": args}, profile={"name": "known_good", "memory": {"mib": 2048}})
+    assert (
+        "NCCL's buffers (about 2048 MiB with this profile) come off it first" in checks(found, "memory", "warning")[0]
+    )
 
 
 def test_without_a_fraction_nothing_is_refused(kimi):
