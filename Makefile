@@ -58,8 +58,9 @@ bench: setup ## compare steady-state tune.yml with a plain playbook, and measure
 changelog: $(VENV)/.test-stamp ## put the fragments, and new plugins, into the version that galaxy.yml names
 	@PATH="$(ROOT)/$(BIN):$$PATH" antsibull-changelog release --update-existing --reload-plugins
 
-gpu-test: setup ## on a GPU machine, as root: probe its GPUs, tune it, ask NCCL, roll back (GPU_PYTHON=the Python with torch)
+gpu-test: setup ## on a GPU machine, as root: probe its GPUs, weigh their memory, tune it, ask NCCL, roll back (GPU_PYTHON=the Python with torch)
 	@$(BIN)/python tests/gpu/probe_this_machine.py
+	@$(BIN)/python tests/gpu/preflight_this_machine.py --interpreter $(GPU_PYTHON)
 	@$(BIN)/python tests/gpu/tune_this_machine.py --interpreter $(GPU_PYTHON)
 
 gpu-bench: setup ## on a GPU machine: time a small all_reduce under the profiles, in one run (GPU_PYTHON=the Python with torch)

@@ -45,7 +45,7 @@ def identify(pid: int, proc: str = "/proc") -> dict:
 
 def in_words(process: dict) -> str:
     """``pid 4711 (python -m x, unit y.service)``."""
-    told = [process["command"] or "its command line cannot be read"]
+    told = [" ".join(process["command"].split()) or "its command line cannot be read"]
     if process["unit"]:
         told.append(f"unit {process['unit']}")
     return f"pid {process['pid']} ({', '.join(told)})"

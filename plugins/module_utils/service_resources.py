@@ -26,7 +26,7 @@ def check_user(user: Optional[str]) -> tuple:
         return Check("user", OK, "no user was named: the service is started as this one"), None
     try:
         account = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
-    except (KeyError, OverflowError):
+    except (KeyError, OverflowError, ValueError):
         why = f"user {user!r}: no such user on this node. Make it (useradd --system {user}), or set sglang_user."
         return Check("user", REFUSED, why), None
     if os.geteuid() not in (0, account.pw_uid):

@@ -51,6 +51,13 @@ def chosen(instance: dict, gpus: Gpus) -> list:
     return [gpu for gpu in gpus.found if not named or any(_is_named(gpu, name) for name in named)]
 
 
+def used(instance: dict, args: dict, gpus: Gpus) -> list:
+    """Those of them that the ranks take."""
+    first, step = args.get("base_gpu_id"), sglang_weights.count(args, "gpu_id_step")
+    first = first if isinstance(first, int) and first > 0 else 0
+    return chosen(instance, gpus)[first::step][: gpus_needed(args)]
+
+
 def _is_named(gpu: Gpu, name: object) -> bool:
     """As CUDA_VISIBLE_DEVICES has it: a number, or the beginning of a name."""
     return (
@@ -91,16 +98,16 @@ def check_leftovers(instance: dict, args: dict, gpus: Gpus, own_unit: Optional[s
         return [Check("leftovers", OK, CPU)]
     if gpus.missing or gpus.holders_missing:
         return [Check("leftovers", UNKNOWN, f"who uses the GPUs is not known: {gpus.missing or gpus.holders_missing}")]
-    ours = chosen(instance, gpus)[: max(gpus_needed(args), len(instance.get("gpus") or []))]
-    used = {gpu.index: gpu.used for gpu in ours}
+    ours = chosen(instance, gpus) if instance.get("gpus") else used(instance, args, gpus)
+    in_use = {gpu.index: gpu.used for gpu in ours}
     found, told = [], set()
     for holder in gpus.holders:
-        if holder.gpu not in used:
+        if holder.gpu not in in_use:
             continue
         told.add(holder.gpu)
         if own_unit and holder.process["unit"] == own_unit:
             continue
-        held = used[holder.gpu] if holder.mib is None else holder.mib
+        held = in_use[holder.gpu] if holder.mib is None else holder.mib
         if held is not None and held < MUCH:
             found.append(Check("leftovers", WARNING, f"{holder}: little, and left alone"))
         else:
@@ -122,8 +129,12 @@ def check_memory(
     model: dict,
     draft: Optional[dict],
     environment: dict,
+    nccl_mib: Optional[int] = None,
 ) -> Check:
-    """``model``, ``draft``: results of sglang_model.inspect(). Refused only where no GPU can hold less than was counted."""
+    """``model``, ``draft``: results of sglang_model.inspect(). Refused only where no GPU can hold less than was counted.
+
+    ``nccl_mib``: what NCCL's connections take with the profile; None where it is not known.
+    """
     if args.get("device") == "cpu":
         return Check("memory", OK, "args device is cpu, so there is no GPU memory to count")
     free = _free(instance, args, gpus, own_unit)
@@ -157,8 +168,10 @@ def check_memory(
     if fraction is None:
         return Check("memory", UNKNOWN, f"{estimated.sentence} {assumed}")
     slack = free * (1 - fraction)
-    if estimated.kv_gib < LITTLE:
-        why = f"{estimated.sentence} That is close: CUDA's context and NCCL's buffers come off it first. {assumed}"
+    nccl = nccl_mib if nccl_mib and sglang_weights.count(args, "tp_size") > 1 else 0
+    if estimated.kv_gib < LITTLE + nccl / 1024:
+        buffers = f"NCCL's buffers (about {nccl} MiB with this profile)" if nccl else "NCCL's buffers"
+        why = f"{estimated.sentence} That is close: CUDA's context and {buffers} come off it first. {assumed}"
         return Check("memory", WARNING, why)
     if slack < SMALLEST_SLACK:
         why = f"{estimated.sentence} Only {slack:.2f} GiB are kept back for activations and graphs: out of memory wants a lower fraction. {assumed}"
@@ -170,7 +183,7 @@ def _free(instance: dict, args: dict, gpus: Gpus, own_unit: Optional[str]):
     """GiB on the fullest of the GPUs once the own unit has stopped; a text where it is not known."""
     if gpus.missing:
         return f"free GPU memory is not known: {gpus.missing}"
-    ours = chosen(instance, gpus)[: gpus_needed(args)]
+    ours = used(instance, args, gpus)
     if not ours:
         return "free GPU memory is not known: the instance has no GPU here"
     amounts = []
@@ -199,7 +212,11 @@ def _draft_share(draft: Optional[dict], args: dict) -> Optional[sglang_weights.S
         return sglang_weights.Share(0, 0, 0, 0)
     if draft["weights"] is None:
         return None
-    return sglang_weights.share(draft["weights"], draft["config"], {**args, "pp_size": 1})
+    one_stage = {**args, "pp_size": 1}
+    loaded = sglang_weights.share(draft["weights"], draft["config"], one_stage)
+    # Most drafts take the model's embeddings and head, and drop their own.
+    without = {**draft["weights"], sglang_weights.EMBEDDINGS: 0, sglang_weights.HEAD: 0}
+    return loaded._replace(least=sglang_weights.share(without, draft["config"], one_stage).least)
 
 
 def _reservation(config: Optional[dict], environment: dict) -> float:

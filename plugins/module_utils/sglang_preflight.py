@@ -209,12 +209,21 @@ def _software(asked: Asked, account) -> tuple:
     if found["version"] is None:
         return Check("sglang", REFUSED, f"interpreter {asked.interpreter}: has no SGLang. {INSTALL}"), nothing
     told = f"SGLang {found['version']} in {asked.interpreter}"
+    below = _hidden(asked.interpreter) or _hidden(os.path.realpath(asked.interpreter))
+    if below:
+        return Check(
+            "sglang", WARNING, f"{told}: a unit with {HIDDEN[below]} sees nothing of {below}. {INSTALL}"
+        ), found
     if found["version"] not in KNOWN_VERSIONS:
         known = ", ".join(KNOWN_VERSIONS)
         return Check(
             "sglang", WARNING, f"{told}; its options are judged like those of the versions that are known ({known})"
         ), found
     return Check("sglang", OK, told), found
+
+
+def _hidden(path: str) -> Optional[str]:
+    return next((folder for folder in HIDDEN if path == folder or path.startswith(folder + "/")), None)
 
 
 def _may_start(interpreter: str, account, limit: float) -> bool:
@@ -315,7 +324,7 @@ def _look(instance: dict, planned: tuple, asked: Asked, account) -> _Seen:
     return _Seen(
         ask(path, args.get("load_format") or "auto", tokenizer, args.get("revision")) if path else None,
         ask(draft, draft_format, None, args.get("speculative_draft_model_revision")) if draft else None,
-        args,
+        {**args, "speculative_draft_model_path": draft} if draft else args,
         environment,
         _bind(instance, reader),
     )
@@ -339,7 +348,7 @@ def _inspected(
 def _in_child(path: str, load_format: str, tokenizer: Optional[str], revision, environment: dict, home: str) -> dict:
     if os.path.isabs(path):
         found = sglang_model.inspect(path, str(load_format), tokenizer)
-        below = next((folder for folder in HIDDEN if path == folder or path.startswith(folder + "/")), None)
+        below = _hidden(path)
         if below:
             where = f"{path}: a unit with {HIDDEN[below]} sees nothing of {below}. Move it, for instance below /srv."
             found["findings"].append([WARNING, where])
@@ -401,9 +410,13 @@ def _architecture(seen: _Seen, installed: dict) -> Check:
     return Check("architecture", OK, f"SGLang {installed['version']} has {', '.join(named['architectures'])}")
 
 
+def _address(instance: dict) -> tuple:
+    return str(instance.get("host") or sglang_instance.DEFAULT_HOST), instance.get("port", sglang_instance.DEFAULT_PORT)
+
+
 def _bind(instance: dict, reader) -> object:
     """What the service's user gets when it binds the port: None, [name, words], or a text where nobody could look."""
-    port, host = instance.get("port"), str(instance.get("host") or "127.0.0.1")
+    host, port = _address(instance)
     if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
         return f"port {port!r}; legal: a number from 1 to 65535"
     try:
@@ -413,7 +426,7 @@ def _bind(instance: dict, reader) -> object:
 
 
 def _port(instance: dict, seen: _Seen, asked: Asked, node: Node) -> list:
-    port, host = instance.get("port"), str(instance.get("host") or "127.0.0.1")
+    host, port = _address(instance)
     if isinstance(seen.bind, str):
         return [Check("port", REFUSED if "legal" in seen.bind else UNKNOWN, seen.bind)]
     try:
@@ -450,9 +463,18 @@ def _own_unit(instance: dict, asked: Asked) -> Optional[str]:
 
 
 def _of_gpus(instance: dict, plan, seen: _Seen, asked: Asked, gpus) -> list:
-    unit = _own_unit(instance, asked)
+    unit, nccl = _own_unit(instance, asked), (asked.profile.get("memory") or {}).get("mib")
     return [
         sglang_gpu_checks.check_gpus(instance, seen.args, gpus),
         *sglang_gpu_checks.check_leftovers(instance, seen.args, gpus, unit),
-        sglang_gpu_checks.check_memory(instance, seen.args, gpus, unit, seen.model, seen.draft, seen.environment),
+        sglang_gpu_checks.check_memory(
+            instance,
+            seen.args,
+            gpus,
+            unit,
+            seen.model,
+            seen.draft,
+            seen.environment,
+            nccl if isinstance(nccl, int) else None,
+        ),
     ]

@@ -20,12 +20,13 @@ from ansible_collections.gpu_node.tuning.plugins.modules import sglang_preflight
 from .sglang_nodes import PlayedNode
 from .small_models import shard_bytes, write_model
 
+HIDDEN = dict(preflights.HIDDEN)
 EIGHT = ((97887, 0, 97249),) * 8  # MiB: 94.97 GiB free on each
 UNIT = "sglang@kimi.service"
 
 
 @pytest.fixture
-def node(tmp_path):
+def node(tmp_path, monkeypatch):
     played = PlayedNode(tmp_path)
     played.model = write_model(tmp_path / "model")
     with socket.socket() as free:
@@ -44,6 +45,8 @@ def node(tmp_path):
         asked = Asked(played.interpreter, None, instances, options.pop("profile", {}), directories=(str(tmp_path),))
         return preflight(asked._replace(**options), Node(played.sources, played.proc))
 
+    # pytest's own folder may lie below one that a unit does not see; what is said of that has a test of its own.
+    monkeypatch.setattr(preflights, "HIDDEN", {})
     played.look = look
     return played
 
@@ -91,6 +94,30 @@ def test_no_interpreter_and_no_sglang(node, tmp_path):
     found = node.look()
     assert f"{node.interpreter}: has no SGLang. Install it (sglang_install: true)" in refusals(found)["sglang"]
     assert found["version"] is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+def test_an_interpreter_that_the_user_may_not_start(node):
+    node.root.chmod(0o700)
+    assert "user nobody may not start it" in refusals(node.look(user="nobody"))["sglang"]
+
+
+@pytest.mark.parametrize("folder", ["/tmp", "/home", "/root"])  # noqa: S108
+def test_what_a_hardened_unit_does_not_see(node, monkeypatch, folder):
+    monkeypatch.setattr(preflights, "HIDDEN", {str(node.root): HIDDEN[folder]})
+    found = node.look()
+    for check in ("sglang", "model"):
+        (message,) = checks(found, check, "warning")
+        assert f"a unit with {HIDDEN[folder]} sees nothing of {node.root}" in message
+
+
+def test_another_version_than_the_known_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(preflights, "HIDDEN", {})
+    played = PlayedNode(tmp_path, "0.6.1")
+    model = write_model(tmp_path / "model")
+    asked = Asked(played.interpreter, None, [{"name": "a", "model": str(model), "args": {"device": "cpu"}}], {})
+    found = preflight(asked, Node(played.sources, played.proc))
+    assert any("SGLang 0.6.1" in message for message in checks(found, "sglang", "warning"))
 
 
 def test_an_unknown_option_never_reaches_the_parser(node):
@@ -307,6 +334,15 @@ def test_the_fraction_that_it_names_is_not_refused(kimi):
     assert checks(kimi.look({"args": {"tp_size": 8, "mem_fraction_static": 0.85}}), "memory", "ok")
 
 
+def test_what_nccl_takes_with_the_profile_is_told_where_it_is_close(kimi):
+    args = {"tp_size": 8, "mem_fraction_static": 0.8}
+    assert checks(kimi.look({"args": args}), "memory", "ok")
+    found = kimi.look({"args": args}, profile={"name": "known_good", "memory": {"mib": 2048}})
+    assert (
+        "NCCL's buffers (about 2048 MiB with this profile) come off it first" in checks(found, "memory", "warning")[0]
+    )
+
+
 def test_without_a_fraction_nothing_is_refused(kimi):
     found = kimi.look({"args": {"tp_size": 8}})
     assert "Smallest mem_fraction_static that works: 0.78" in checks(found, "memory", "unknown")[0]
@@ -354,6 +390,34 @@ def test_the_size_is_unknown_where_the_weights_are(kimi):
     (kimi.model / "model-00001-of-00002.safetensors").unlink()
     found = kimi.look({"args": {"tp_size": 8, "mem_fraction_static": 0.55}})
     assert "the size of the weights is not known" in checks(found, "memory", "unknown")[0]
+
+
+def test_a_draft_counts_and_its_embeddings_only_in_the_estimate(kimi, tmp_path):
+    """Both have the played size; the draft says that it has half of it in embeddings, which it may share with the model."""
+    draft = write_model(tmp_path / "draft")
+    args = {"tp_size": 8, "mem_fraction_static": 0.8, "speculative_algorithm": "EAGLE3"}
+    kimi.sizes.update(split=240 * GIB, embeddings=60 * GIB)
+    found = kimi.look({"draft_model": str(draft), "args": args})
+    assert refusals(found) == {}
+    assert "and 300.00 GiB of the draft's" in checks(found, "memory", "warning")[0]
+    assert "free after the weights 19.97 GiB" in checks(found, "memory")[0]
+    kimi.sizes.update(split=310 * GIB, embeddings=0)
+    assert "memory" in refusals(kimi.look({"draft_model": str(draft), "args": args}))
+
+
+def test_layers_that_predict_are_not_counted_beside_a_draft(kimi, tmp_path):
+    draft = write_model(tmp_path / "draft")
+    kimi.sizes.update(split=8 * GIB, extra=8000 * GIB)
+    args = {"tp_size": 8, "mem_fraction_static": 0.8, "speculative_algorithm": "EAGLE"}
+    assert "memory" not in refusals(kimi.look({"draft_model": str(draft), "args": args}))
+    assert "memory" in refusals(kimi.look({"args": args}))
+
+
+def test_the_first_gpu_may_be_another(node):
+    node.add_gpus((97887, 90000, 7249), (97887, 0, 97249), processes="GPU-0, 4242, 90000\n")
+    node.add_process(4242, "")
+    assert "leftovers" in refusals(node.look({"args": {}}))
+    assert "leftovers" not in refusals(node.look({"args": {"base_gpu_id": 1}}))
 
 
 # --- together, switches, and the message
@@ -417,6 +481,7 @@ def test_the_module_fails_with_all_it_found_unless_it_shall_report(run):
     assert answer["failed"]
     assert "- kimi: model: /nowhere: is not there." in answer["msg"]
     assert answer["instances"][0]["plan"]["port"] == 30000
+    assert not [check for check in answer["instances"][0]["checks"] if "legal: a number from 1" in check["message"]]
     assert run(instances=bad, report_only=True).get("failed") is None
 
 
