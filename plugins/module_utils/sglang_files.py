@@ -159,12 +159,15 @@ def common_files(settings: Settings) -> list:
     ]
 
 
-def changes(wanted: list, gone: list) -> list:
-    """What has to be written or removed; what is as it shall be is left out. Raises TuningError for what is no plain file."""
+def changes(wanted: list, gone: list, check: bool = False) -> list:
+    """What has to be written or removed; what is as it shall be is left out. Raises TuningError for what is no plain file.
+
+    ``check``: the group need not be there yet.
+    """
     found = []
     for file in wanted:
         before = sitecustomize_file.look_at_any(file.path)
-        if not before.same_as(wished(file, before)):
+        if not before.same_as(wished(file, before, check)):
             found.append(Change(before, file, _by_hand(before, file)))
     for path in gone:
         before = sitecustomize_file.look_at_any(path)
@@ -173,10 +176,8 @@ def changes(wanted: list, gone: list) -> list:
     return found
 
 
-def wished(file: Wanted, before: FileState) -> FileState:
-    return before._replace(
-        content=file.content, mode=file.mode, uid=0 if os.geteuid() == 0 else os.geteuid(), gid=_group(file.group)
-    )
+def wished(file: Wanted, before: FileState, check: bool = False) -> FileState:
+    return before._replace(content=file.content, mode=file.mode, uid=os.geteuid(), gid=_group(file.group, check))
 
 
 def _by_hand(before: FileState, file: Wanted) -> bool:
@@ -278,12 +279,14 @@ def instances_on_node() -> list:
         return []
 
 
-def _group(name: str) -> int:
+def _group(name: str, check: bool) -> int:
     if os.geteuid() != 0:
         return os.getegid()
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError:
+        if check:
+            return -1
         raise TuningError(f"group {name!r}: the node has none of this name. Make it, or set sglang_group.") from None
 
 

@@ -164,13 +164,14 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_before_star
 SECRET = b"(keys, not shown)\n"
 
 
-def settings_of(params: dict) -> sglang_unit_text.Settings:
+def settings_of(params: dict, check_mode: bool) -> sglang_unit_text.Settings:
     if not os.path.isabs(params["interpreter"]):
         raise TuningError(f"interpreter {params['interpreter']!r}; legal: an absolute path. Set sglang_interpreter.")
     for name in ("start_timeout", "drain_timeout"):
         if not 1 <= params[name] <= 86400:
             raise TuningError(f"{name} {params[name]}; legal: 1 to 86400 (seconds). Set sglang_{name}.")
-    sglang_files.refuse_unknown_user(params["user"])
+    if not check_mode:  # it makes no user either
+        sglang_files.refuse_unknown_user(params["user"])
     return sglang_unit_text.Settings(
         params["interpreter"],
         sglang_files.PROGRAM,
@@ -194,8 +195,8 @@ def tuning_of(params: dict) -> sglang_files.Tuning:
     return sglang_files.Tuning(found, environment, params["generation"])
 
 
-def wanted_of(params: dict) -> list:
-    settings, tuning = settings_of(params), tuning_of(params)
+def wanted_of(params: dict, check_mode: bool) -> list:
+    settings, tuning = settings_of(params, check_mode), tuning_of(params)
     found = [(None, sglang_files.common_files(settings))]
     for plan in params["plans"]:
         name = plan["name"]
@@ -234,9 +235,9 @@ def diff_of(change: sglang_files.Change) -> dict:
 
 
 def result_of(params: dict, check_mode: bool) -> dict:
-    wanted = wanted_of(params) if params["state"] == "present" else []
+    wanted = wanted_of(params, check_mode) if params["state"] == "present" else []
     files = [file for _name, files in wanted for file in files]
-    changed = sglang_files.changes(files, gone_of(params, wanted))
+    changed = sglang_files.changes(files, gone_of(params, wanted), check_mode)
     kept = []
     if not check_mode:
         kept = sglang_files.keep_aside(params["state_dir"], changed)
