@@ -64,7 +64,7 @@ def read_back(folder: str, journal: str, declared: dict, ranks: int, allreduce: 
             unproved.append(f"Layer 3: NCCL did not say which {name} it read.")
         elif said != [value]:
             drift.append(f"{name} is {' and '.join(said)} for NCCL, declared {value}")
-    if logs and 1 < ranks and logs < ranks:
+    if logs and ranks > 1 and logs < ranks:
         unproved.append(f"Layer 3: {logs} of {ranks} ranks left a log of NCCL.")
     on = sorted({int(rank) for rank, _world in _ALLREDUCE_ON.findall(journal)})
     if allreduce == "bundled" and ranks > 1:

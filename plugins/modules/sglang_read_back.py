@@ -104,12 +104,12 @@ def journal_since_start(unit: str) -> tuple:
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec=dict(
-            name={"type": "str", "required": True},
-            environment={"type": "dict", "default": {}},
-            ranks={"type": "int", "default": 1},
-            allreduce={"type": "str", "choices": ["nccl", "bundled", "sglang_pcie_ipc"], "default": "nccl"},
-        ),
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "environment": {"type": "dict", "default": {}},
+            "ranks": {"type": "int", "default": 1},
+            "allreduce": {"type": "str", "choices": ["nccl", "bundled", "sglang_pcie_ipc"], "default": "nccl"},
+        },
         supports_check_mode=True,
     )
     params = module.params

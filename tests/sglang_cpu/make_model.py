@@ -27,7 +27,10 @@ def tokenizer() -> PreTrainedTokenizerFast:
         vocabulary[word] = len(vocabulary)
     plain = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     plain.pre_tokenizer, plain.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    made = PreTrainedTokenizerFast(tokenizer_object=plain, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=plain,
+        **dict(zip(("bos_token", "eos_token", "pad_token"), SPECIAL, strict=True)),
+    )
     made.chat_template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant:"
     return made
 

@@ -52,7 +52,17 @@ def recipe() -> str:
 
 def download(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--dest",
+        str(folder),
+    ]
     command += ["--find-links", str(folder), "--python-version", PYTHON, "--implementation", "cp"]
     command += [word for abi in ("cp311", "abi3", "none") for word in ("--abi", abi)]
     command += [word for platform in PLATFORMS for word in ("--platform", platform)]
@@ -91,8 +101,12 @@ def stand_in_wheel(folder: Path) -> str:
         for path in sorted(STAND_IN.rglob("*.py")):
             wheel.write(path, path.relative_to(STAND_IN).as_posix())
         summary = "Stand-in of a test; not SGLang's kernels"
-        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: sglang-kernel\nVersion: {version}\nSummary: {summary}\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: wheelhouse\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: sglang-kernel\nVersion: {version}\nSummary: {summary}\n"
+        )
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: wheelhouse\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         wheel.writestr(f"{info}/RECORD", "")
     return f"sglang-kernel=={version}"
 
