@@ -51,7 +51,7 @@ FORMERLY = {
 MAX_TEXT = 4096
 # What argparse takes for a number although it begins like an option.
 _NEGATIVE = re.compile(r"-\d+|-\d*\.\d+", re.ASCII)
-_SIZE = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9}[kMGT]|[kMGT]i?)?", re.ASCII)
+_SIZE = re.compile(r"[0-9]{1,18}(?:(?:\.[0-9]{1,9})?[kMGT]|[KMGT]i)?", re.ASCII)
 
 
 class UnknownVersion(ValueError):
