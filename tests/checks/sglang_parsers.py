@@ -262,14 +262,18 @@ def check() -> None:
     write = "--write" in sys.argv[1:]
     versions = [word for word in sys.argv[1:] if word != "--write"] or list(VERSIONS)
     python = environment()
+    findings, answers, number, there = [], [], 0, []
     for version in versions:
-        installed(version, python)
-    findings, answers, number = [], [], 0
+        try:
+            installed(version, python)
+            there.append(version)
+        except CheckFailed as finding:
+            findings.append(f"SGLang {version} could not be asked: {finding}")
     with scratch("sglang-parsers") as folder, concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         futures = [
-            pool.submit(asked, version, python, folder, version in KNOWN_VERSIONS and not write) for version in versions
+            pool.submit(asked, version, python, folder, version in KNOWN_VERSIONS and not write) for version in there
         ]
-        for version, future in zip(versions, futures, strict=True):
+        for version, future in zip(there, futures, strict=True):
             try:
                 answer, wrong, count = future.result()
             except CheckFailed as finding:

@@ -177,6 +177,7 @@ def test_odd_paths(path):
         ({"environment": {"A": "1\n2"}}, "environment.A: '1\\n2' holds a line break"),
         ({"environment": {"CUDA_VISIBLE_DEVICES": "0"}}, "is set from the instance's `gpus`"),
         ({"environment": {"NCCL_PROTO": "LL"}}, "Write it into nccl_env_overrides"),
+        ({"gpus": [0, 1, 2, 3], "args": {"tp_size": 2, "base_gpu_id": 3}, "draft_model": ""}, "base_gpu_id 3 needs 5"),
         ({"modell": "x"}, "sglang_instances[kimi].'modell': unknown key, did you mean model"),
     ],
 )
@@ -226,6 +227,13 @@ def test_too_old():
         "SGLang 0.5.9 is older than 0.5.11, the oldest that is supported. Install one of 0.5.11, 0.5.13, 0.5.18, 0.5.20, 0.5.23, "
         "or a newer one."
     )
+
+
+def test_nested_without_end():
+    endless = {}
+    endless["a"] = endless
+    (message,) = faults(args=endless)
+    assert "nested deeper than 20 levels" in message
 
 
 def test_no_mapping():
@@ -308,6 +316,19 @@ def one(name, **fields):
             ["sglang_instances[a].gpus: [1] of [1] is not there: the node has 1, numbered 0."],
         ),
         ("a", 1, ["sglang_instances: must be a list, not a string ('a')."]),
+        (
+            [one("a", args={"nccl_port": 30001}), one("b", port=30001, gpus=[1])],
+            2,
+            ["sglang_instances['a'] and ['b']: both listen on port 30001 (127.0.0.1). Give each its own."],
+        ),
+        ([one("a", gpus=[], args={"tp_size": 2, "gpu_id_step": 2})], 3, []),
+        (
+            [one("a", gpus=[], args={"tp_size": 2, "gpu_id_step": 2})],
+            2,
+            [
+                "sglang_instances[a].args.tp_size: tp_size 2, gpu_id_step 2 needs 3 GPUs, the node has 2, numbered 0 to 1. Lower it."
+            ],
+        ),
         ([None, 1], 1, []),  # planned() speaks of each
     ],
 )
