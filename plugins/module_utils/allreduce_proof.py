@@ -31,12 +31,13 @@ class Wanted(NamedTuple):
 
 
 class Proof:
-    """``environment`` is the engine's variables, ``timeout`` (seconds) bounds each of the two runs."""
+    """``environment`` is the engine's variables, ``timeout`` (seconds) bounds each of the two runs, which append to the file ``progress``."""
 
-    def __init__(self, place: Environment, environment: dict, timeout: int):
+    def __init__(self, place: Environment, environment: dict, timeout: int, progress: str = ""):
         self._place = place
         self._environment = environment
         self._timeout = timeout
+        self._progress = progress
         self.path = os.path.join(place.folder, TABLE)
 
     def table(self):
@@ -92,6 +93,7 @@ class Proof:
     def _ask(self, arguments: list, wanted: Wanted) -> dict:
         options = ["--json", "--transport", wanted.transport, "--timeout", self._timeout]
         options += ["--world", wanted.world] if wanted.world else []
+        options += ["--progress", self._progress] if self._progress else []
         argv = [self._place.interpreter, "-m", PACKAGE, *arguments, *options]
         home = os.path.expanduser("~")
         ended = bounded_command.run(

@@ -69,6 +69,19 @@ options:
     description: Time limit of the start of the interpreter that tells its folders, in seconds.
     type: float
     default: 20
+  progress:
+    description:
+      - Do what takes long beside the module, and return before it is done, with the way to ask on in C(running) and what it says in C(said).
+      - The action plugin of the same name sets it, asks on, shows the lines, and returns the result.
+    type: bool
+    default: false
+  run:
+    description: The run that a call with O(progress) has begun. The action plugin sets it.
+    type: str
+  seen:
+    description: How much of its lines is known. The action plugin sets it.
+    type: int
+    default: 0
 attributes:
   check_mode:
     description: Runs nothing on the GPUs; predicts whether it would measure, and why.
@@ -80,6 +93,9 @@ attributes:
     description: Linux nodes with Python 3.9 or newer.
     support: full
     platforms: linux
+  action:
+    description: The action plugin shows on the controller how far proof and measurement are.
+    support: full
 seealso:
   - module: gpu_node.tuning.allreduce_build
 """
@@ -116,6 +132,7 @@ lines:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpu_node.tuning.plugins.module_utils import long_run
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_environment import Environment
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_lines import verdict
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_proof import (
@@ -141,22 +158,25 @@ def wanted_of(params: dict) -> Wanted:
     )
 
 
-def proof_of(params: dict) -> tuple:
+def proof_of(params: dict, progress: str = "") -> tuple:
     """(the proof, the digest of the installed build or None)."""
     environment = text_values("service_environment", params["service_environment"])
     resolved = Interpreter(params["interpreter"], Service({}, None), probe_timeout(params)).resolve()
     place = Environment(params["interpreter"], resolved["purelib"], params["timeout"])
-    return Proof(place, environment, params["timeout"]), (place.stamp() or {}).get("digest")
+    return Proof(place, environment, params["timeout"], progress), (place.stamp() or {}).get("digest")
 
 
-def decide(params: dict, check_mode: bool) -> dict:
+def decide(module: AnsibleModule) -> dict:
+    params = module.params
+    if params["run"]:
+        return long_run.answer(module, params["run"], params["seen"])
     wanted = wanted_of(params)
     proof, installed = proof_of(params)
     table = proof.table()
     reasons = reasons_to_measure(table, params["build"] or installed, wanted)
     if not reasons:
-        return keep(proof, table, wanted, check_mode)
-    if check_mode:
+        return keep(proof, table, wanted, module.check_mode)
+    if module.check_mode:
         return {
             "changed": True,
             "reasons": reasons,
@@ -169,8 +189,13 @@ def decide(params: dict, check_mode: bool) -> dict:
             f"build {params['build'] or 'of pcie_allreduce'}: not installed for this interpreter, found: {installed or 'none'}. "
             f"Legal: what allreduce_build installed. Run that first."
         )
-    proof.check(wanted)
-    return result(True, reasons, proof.tune(wanted))
+
+    def measure(progress: str) -> dict:
+        watched, _installed = proof_of(params, progress)
+        watched.check(wanted)
+        return result(True, reasons, watched.tune(wanted))
+
+    return long_run.carry_out(module, measure, abandon=True)  # it holds the GPUs
 
 
 def keep(proof: Proof, table: dict, wanted: Wanted, check_mode: bool) -> dict:
@@ -207,11 +232,14 @@ def main() -> None:
             "enable": {"type": "bool", "default": True},
             "timeout": {"type": "int", "default": 300},
             "probe_timeout": {"type": "float", "default": 20},
+            "progress": {"type": "bool", "default": False},
+            "run": {"type": "str"},
+            "seen": {"type": "int", "default": 0},
         },
         supports_check_mode=True,
     )
     try:
-        module.exit_json(**decide(module.params, module.check_mode))
+        module.exit_json(**decide(module))
     except TuningError as error:
         module.fail_json(msg=str(error))
 

@@ -12,24 +12,13 @@ import json
 import sysconfig
 from pathlib import Path
 
+import played_nvcc
 import pytest
 from fleet import MINOR, PLAYBOOKS, make_venv, script
 from recorded_nodes import facts_of
 
 PLAYBOOK = PLAYBOOKS / "build_allreduce.yml"
 TOOLS = ("pip", "setuptools", "_distutils_hack", "packaging", "wheel")
-VERSION = 'case "$*" in *--version*) echo "Cuda compilation tools, release {0}, V{0}.88"; exit 0 ;; esac\n'
-# A library with the right functions that do nothing: enough to be loaded.
-LIBRARY = """
-int pcar_abi(void) { return ABI; } const char *pcar_last_error(void) { return ""; } unsigned long pcar_handle_bytes(void) { return 8; }
-int pcar_create(void) { return 0; } int pcar_export(void) { return 0; } int pcar_import(void) { return 0; }
-int pcar_max_bytes(void) { return 0; } int pcar_all_reduce(void) { return 0; } int pcar_status(void) { return 0; }
-int pcar_reset_status(void) { return 0; } int pcar_destroy(void) { return 0; }
-"""
-COMPILE = (
-    'while [ "$1" != -o ]; do shift; done\n'
-    "printf '%s' '{library}' | gcc -shared -fPIC -nostdlib -DABI={abi} -x c -o \"$2\" -\n"
-)
 # Plays the figures of the GPUs: what `python -m pcie_allreduce check|tune` prints.
 FIGURES = """
 import json, os, sys
@@ -40,6 +29,7 @@ open(os.environ["CALLS"], "a").write(" ".join(sys.argv[1:]) + "\\n")
 if name == "check":
     print(json.dumps({"error": os.environ.get("CHECK_ERROR") or None}))
     sys.exit(0)
+open(sys.argv[sys.argv.index("--progress") + 1], "a").write("measures size 1 of 1: 14336 bytes" + chr(10))
 us = float(os.environ["US"])
 row = {"bytes": 14336, "algorithm": "one_shot", "blocks": 8, "threads": 256, "us": us, "nccl_us": 10.0}
 required = [int(word) for word in sys.argv[sys.argv.index("--required-rows") + 1:sys.argv.index("--hidden")]]
@@ -60,8 +50,8 @@ def facts(**software) -> dict:
 
 def compiler(folder: Path, version: str = "12.9", abi: int = 1, body: str | None = None) -> str:
     """A stand-in for nvcc that says this version."""
-    text = COMPILE.format(library=LIBRARY, abi=abi) if body is None else body
-    return str(script(folder / f"nvcc-{version}-{abi}", "#!/bin/sh\n" + VERSION.format(version) + text))
+    text = played_nvcc.script_of(version, played_nvcc.compiles_with_gcc(abi) if body is None else body)
+    return str(script(folder / f"nvcc-{version}-{abi}", text))
 
 
 class Built:
@@ -120,6 +110,8 @@ def test_built_proved_measured_enabled_kept_rebuilt_and_removed(fleet):
     assert unproved.rc == 2, str(unproved)
     assert "not proved on this node: " in unproved.message(built.node)
     assert "It is installed and off." in unproved.message(built.node)
+    assert "\na: compiles for SM 12.0 with " in unproved.stdout
+    assert "\na: installed into " in unproved.stdout
     assert {path.name for path in built.packages.iterdir()} - set(before) == {
         "pcie_allreduce",
         "pcie_allreduce-1.0.0.dist-info",
@@ -139,6 +131,7 @@ def test_built_proved_measured_enabled_kept_rebuilt_and_removed(fleet):
     assert built.result(measured, "allreduce_build")["changed"] is False
     assert built.result(measured, "allreduce_tune")["enabled"] is True
     assert "a: custom all-reduce on: it won" in measured.stdout
+    assert "\na: measures size 1 of 1: 14336 bytes\n" in measured.stdout
     assert [line.split()[0] for line in built.calls.read_text().splitlines()] == ["check", "tune"]
     table = built.folder / "table.json"
     assert json.loads(table.read_text())["enabled"] is True

@@ -53,6 +53,9 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--timeout", type=_whole(1, 86400), default=300, help="seconds until all ranks are stopped"
         )
+        command.add_argument(
+            "--progress", default="", metavar="FILE", help="append lines to this file that say how far it is"
+        )
         if name != "check":
             command.add_argument(
                 "--rows", type=_whole(1, 65536), nargs="+", default=list(LADDER), help="rows of a message"
@@ -160,7 +163,9 @@ def table_of(answer: dict, options, build: str) -> dict:
 
 def _on_all(options, work: str, **more) -> list:
     world = options.world or _visible_gpus()
-    answers = processes.run(dict(more, work=work, transport=options.transport), world, options.timeout)
+    answers = processes.run(
+        dict(more, work=work, transport=options.transport, progress=options.progress), world, options.timeout
+    )
     return [dict({"error": None, "world": world}, **answer) for answer in answers]
 
 

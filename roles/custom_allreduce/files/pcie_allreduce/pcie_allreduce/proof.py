@@ -13,6 +13,7 @@ from . import crossover, settings
 from .abi import ITEM_BYTES, Workspace
 from .communicator import Communicator
 from .measure import ALGORITHMS, WATCHDOG_SECONDS, captured, open_workspace, refuse_time_out
+from .progress import Progress
 
 BYTES = (16, 18, 1024, 14336, 43008, 43010, 114688)  # around one word, odd lengths, and rows of 7168 in bf16
 SHAPES = ((1, 256), (4, 256), (16, 512))  # blocks and threads change between calls, as they do between sizes of a table
@@ -23,18 +24,22 @@ CALLS, REPLAYS = 5, 7
 def run(job: dict, ranks, gpu, library) -> dict:
     """``{"algorithms": {name: number of right results}, "error": None}``. A wrong result raises Off on all ranks."""
     workspace = open_workspace(ranks, gpu, library, job["transport"], max(BYTES), WATCHDOG_SECONDS)
-    proved = {}
-    for algorithm in ALGORITHMS:
-        if not all(ranks.step("algorithms", lambda name=algorithm: _built(workspace, name))):
-            continue
-        proved[algorithm] = sum(
-            _case(ranks, gpu, workspace, size // width, dtype, crossover.Launch(algorithm, *shape))
-            for size in BYTES
-            for dtype, width in ITEM_BYTES.items()
-            for shape in SHAPES
-        )
-    ranks.step("algorithms", lambda: _refuse_none(proved))
-    _communicator(job, ranks, gpu, next(iter(proved)))
+    progress = Progress(job.get("progress", ""), gpu.rank)
+    built = [name for name in ALGORITHMS if all(ranks.step("algorithms", lambda name=name: _built(workspace, name)))]
+    ranks.step("algorithms", lambda: _refuse_none(built))
+    cases = [
+        (size // width, dtype, crossover.Launch(name, *shape))
+        for name in built
+        for size in BYTES
+        for dtype, width in ITEM_BYTES.items()
+        for shape in SHAPES
+    ]
+    proved = dict.fromkeys(built, 0)
+    for done, (count, dtype, launch) in enumerate(cases, 1):
+        proved[launch.algorithm] += _case(ranks, gpu, workspace, count, dtype, launch)
+        progress.count("proof, cases with right sums", done, len(cases))
+    _communicator(job, ranks, gpu, built[0])
+    progress.say("proof: the way that an engine goes is right, too")
     return {"error": None, "transport": job["transport"], "algorithms": proved}
 
 
@@ -45,8 +50,8 @@ def _built(workspace: Workspace, algorithm: str) -> bool:
         return False
 
 
-def _refuse_none(proved: dict) -> None:
-    if not proved:
+def _refuse_none(built: list) -> None:
+    if not built:
         raise RuntimeError("the library has no algorithm for this transport and number of GPUs")
 
 
