@@ -21,6 +21,8 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_instance im
     systemd_word,
     yaml_text,
 )
+from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_options import KNOWN_VERSIONS
+from ansible_collections.gpu_node.tuning.plugins.module_utils.version_window import matches
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -219,6 +221,18 @@ def test_a_profile_may_set_nccl_for_the_service():
     assert plan(profile={"name": "x", "sglang": {"env": {"NCCL_DEBUG": "INFO"}}})["environment"] == {
         "NCCL_DEBUG": "INFO"
     }
+
+
+SHIPPED = sorted((Path(__file__).parents[2] / "roles" / "profile" / "vars" / "profiles").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_the_shipped_profiles(path):
+    """Their arguments are options of every version that they say they are for."""
+    profile = yaml.safe_load(path.read_text(encoding="utf-8"))
+    window = (profile.get("requires") or {}).get("sglang", ">=0.5.11")
+    for version in (known for known in KNOWN_VERSIONS if matches(known, window)):
+        plan(version, {"name": path.stem, **profile})
 
 
 def test_too_old():

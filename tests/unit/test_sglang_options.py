@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_catalogue import INSTEAD, RENAMED
+from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_instance import yaml_text
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_options import (
     FORMERLY,
     KNOWN_VERSIONS,
@@ -22,6 +24,8 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_options imp
     table_version,
     words,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 NEWEST = KNOWN_VERSIONS[-1]
 
@@ -273,3 +277,29 @@ def test_forms_follow_each_other():
         bounds = [KNOWN_VERSIONS.index(bound) for form in forms for bound in (form.since, form.until)]
         assert bounds == sorted(bounds), field
         assert json.dumps([form.kind for form in forms])
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["triton", "32k", "a=b"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(sorted(OPTIONS)) | st.text(max_size=6), VALUES, max_size=4),
+    st.sampled_from(KNOWN_VERSIONS),
+)
+def test_whatever_has_no_complaint_can_be_written(args, version):
+    if complaints(args, version, "args"):
+        return
+    written = config(args, version)
+    assert yaml.safe_load(yaml_text(written) or "{}").keys() == written.keys()
+    for word in words(args, version):
+        assert isinstance(word, str)
+        assert "\0" not in word
