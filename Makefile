@@ -25,7 +25,7 @@ unexport PYTHONPATH PYTHONHOME
 
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --no-input --disable-pip-version-check --no-deps
 
-.PHONY: help setup demo test lint unit format pages bench gpu-test gpu-bench gpu-allreduce changelog requirements clean
+.PHONY: help setup demo test lint unit format pages sglang-catalogue bench gpu-test gpu-bench gpu-allreduce changelog requirements clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -52,6 +52,9 @@ pages: setup ## write the pages of docs/ that are made from data: the catalogue,
 	@$(BIN)/python tests/checks/nccl_variables.py --write
 	@$(BIN)/python tests/checks/which_profile.py --write
 
+sglang-catalogue: setup ## write the options of SGLang anew from what its released parsers say (downloads five of them)
+	@$(BIN)/python tests/checks/sglang_parsers.py --write
+
 bench: setup ## compare steady-state tune.yml with a plain playbook, and measure start-up cost
 	@$(BIN)/python tests/bench/run.py
 
@@ -63,7 +66,10 @@ gpu-test: setup ## on a GPU machine, as root: probe its GPUs, weigh their memory
 	@$(BIN)/python tests/gpu/preflight_this_machine.py --interpreter $(GPU_PYTHON)
 	@$(BIN)/python tests/gpu/tune_this_machine.py --interpreter $(GPU_PYTHON)
 
-gpu-bench: setup ## on a GPU machine: time a small all_reduce under the profiles, in one run (GPU_PYTHON=the Python with torch)
+gpu-sglang-catalogue: setup ## write the options of SGLang anew from what its released parsers say (downloads five of them)
+	@$(BIN)/python tests/checks/sglang_parsers.py --write
+
+bench: setup ## on a GPU machine: time a small all_reduce under the profiles, in one run (GPU_PYTHON=the Python with torch)
 	@$(BIN)/python tests/gpu/profile_latency.py --interpreter $(GPU_PYTHON)
 
 gpu-allreduce: ## on a GPU machine with nvcc: prove the all-reduce library

@@ -37,44 +37,44 @@ OPTIONS = {
             "0.5.11",
             "attention-backend",
             "text",
-            "triton torch_native flex_attention nsa cutlass_mla fa3 fa4 flashinfer flashmla trtllm_mla "
-            "trtllm_mha dual_chunk_flash_attn aiter wave intel_amx ascend intel_xpu",
+            "aiter ascend cutlass_mla dual_chunk_flash_attn fa3 fa4 flashinfer flashmla flex_attention "
+            "intel_amx intel_xpu nsa torch_native triton trtllm_mha trtllm_mla wave",
         ),
         Form(
             "0.5.13",
             "0.5.13",
             "attention-backend",
             "text",
-            "triton torch_native flex_attention dsa nsa dsv4 compressed cutlass_mla fa3 fa4 flashinfer "
-            "flashmla trtllm_mla cutedsl_mla tokenspeed_mla trtllm_mha dual_chunk_flash_attn aiter wave "
-            "intel_amx ascend intel_xpu",
+            "aiter ascend compressed cutedsl_mla cutlass_mla dsa dsv4 dual_chunk_flash_attn fa3 fa4 "
+            "flashinfer flashmla flex_attention intel_amx intel_xpu nsa tokenspeed_mla torch_native "
+            "triton trtllm_mha trtllm_mla wave",
         ),
         Form(
             "0.5.18",
             "0.5.18",
             "attention-backend",
             "text",
-            "triton torch_native flex_attention dsa nsa dsv4 compressed cutlass_mla fa3 fa4 flashinfer "
-            "flashmla trtllm_mla cutedsl_mla tokenspeed_mla trtllm_mha dual_chunk_flash_attn hpc_ops "
-            "aiter wave intel_amx ascend intel_xpu",
+            "aiter ascend compressed cutedsl_mla cutlass_mla dsa dsv4 dual_chunk_flash_attn fa3 fa4 "
+            "flashinfer flashmla flex_attention hpc_ops intel_amx intel_xpu nsa tokenspeed_mla "
+            "torch_native triton trtllm_mha trtllm_mla wave",
         ),
         Form(
             "0.5.20",
             "0.5.20",
             "attention-backend",
             "text",
-            "triton torch_native flex_attention dsa nsa qsa dsv4 compressed fa3 fa4 flashinfer flashmla "
-            "trtllm_mla cutedsl_mla tokenspeed_mla trtllm_mha hpc_ops minicpm_flashattn "
-            "minicpm_flashinfer aiter wave intel_amx ascend intel_xpu",
+            "aiter ascend compressed cutedsl_mla dsa dsv4 fa3 fa4 flashinfer flashmla flex_attention "
+            "hpc_ops intel_amx intel_xpu minicpm_flashattn minicpm_flashinfer nsa qsa tokenspeed_mla "
+            "torch_native triton trtllm_mha trtllm_mla wave",
         ),
         Form(
             "0.5.23",
             "0.5.23",
             "attention-backend",
             "text",
-            "triton torch_native flex_attention dsa nsa qsa dsv4 compressed fa3 fa4 flashinfer "
-            "llada2_cfg_flashinfer flashmla trtllm_mla cutedsl_mla tokenspeed_mla trtllm_mha hpc_ops "
-            "minicpm_flashattn minicpm_flashinfer aiter wave intel_amx ascend intel_xpu",
+            "aiter ascend compressed cutedsl_mla dsa dsv4 fa3 fa4 flashinfer flashmla flex_attention "
+            "hpc_ops intel_amx intel_xpu llada2_cfg_flashinfer minicpm_flashattn minicpm_flashinfer nsa "
+            "qsa tokenspeed_mla torch_native triton trtllm_mha trtllm_mla wave",
         ),
     ),
     "attn_cp_size": (Form("0.5.11", "0.5.23", "attn-cp-size", "int"),),
@@ -85,7 +85,7 @@ OPTIONS = {
         Form("0.5.18", "0.5.18", "bf16-gemm-backend", "text", "auto cutedsl torch"),
         Form("0.5.20", "0.5.23", "bf16-gemm-backend", "text", "auto cutedsl gemv torch"),
     ),
-    "boundary_reduction": (Form("0.5.23", "0.5.23", "boundary-reduction", "text", "auto ar rs rsv rs+rsv"),),
+    "boundary_reduction": (Form("0.5.23", "0.5.23", "boundary-reduction", "text", "ar auto rs rs+rsv rsv"),),
     "bucket_e2e_request_latency": (Form("0.5.11", "0.5.23", "bucket-e2e-request-latency", "floats"),),
     "bucket_inter_token_latency": (Form("0.5.11", "0.5.23", "bucket-inter-token-latency", "floats"),),
     "bucket_time_to_first_token": (Form("0.5.11", "0.5.23", "bucket-time-to-first-token", "floats"),),
@@ -102,17 +102,17 @@ OPTIONS = {
     "constrained_json_max_whitespace_cnt": (Form("0.5.23", "0.5.23", "constrained-json-max-whitespace-cnt", "int"),),
     "constrained_json_whitespace_pattern": (Form("0.5.11", "0.5.23", "constrained-json-whitespace-pattern", "text"),),
     "context_length": (Form("0.5.11", "0.5.23", "context-length", "size"),),
-    "cp_strategy": (Form("0.5.18", "0.5.23", "cp-strategy", "text", "zigzag interleave"),),
+    "cp_strategy": (Form("0.5.18", "0.5.23", "cp-strategy", "text", "interleave zigzag"),),
     "cpu_offload_gb": (Form("0.5.11", "0.5.23", "cpu-offload-gb", "int"),),
     "crash_dump_folder": (Form("0.5.11", "0.5.23", "crash-dump-folder", "text"),),
     "cuda_graph_backend_decode": (
-        Form("0.5.18", "0.5.20", "cuda-graph-backend-decode", "text", "full breakable tc_piecewise disabled"),
-        Form("0.5.23", "0.5.23", "cuda-graph-backend-decode", "text", "full breakable disabled"),
+        Form("0.5.18", "0.5.20", "cuda-graph-backend-decode", "text", "breakable disabled full tc_piecewise"),
+        Form("0.5.23", "0.5.23", "cuda-graph-backend-decode", "text", "breakable disabled full"),
     ),
     "cuda_graph_backend_prefill": (
-        Form("0.5.18", "0.5.18", "cuda-graph-backend-prefill", "text", "full breakable tc_piecewise disabled", False),
-        Form("0.5.20", "0.5.20", "cuda-graph-backend-prefill", "text", "full breakable tc_piecewise disabled"),
-        Form("0.5.23", "0.5.23", "cuda-graph-backend-prefill", "text", "full breakable disabled"),
+        Form("0.5.18", "0.5.18", "cuda-graph-backend-prefill", "text", "breakable disabled full tc_piecewise", False),
+        Form("0.5.20", "0.5.20", "cuda-graph-backend-prefill", "text", "breakable disabled full tc_piecewise"),
+        Form("0.5.23", "0.5.23", "cuda-graph-backend-prefill", "text", "breakable disabled full"),
     ),
     "cuda_graph_bs_decode": (
         Form("0.5.11", "0.5.13", "cuda-graph-bs", "ints"),
@@ -144,7 +144,7 @@ OPTIONS = {
     ),
     "custom_sigquit_handler": (Form("0.5.11", "0.5.13", "custom-sigquit-handler", "text"),),
     "custom_weight_loader": (Form("0.5.11", "0.5.23", "custom-weight-loader", "texts"),),
-    "dcp_comm_backend": (Form("0.5.18", "0.5.23", "dcp-comm-backend", "text", "ag_rs a2a fi_a2a"),),
+    "dcp_comm_backend": (Form("0.5.18", "0.5.23", "dcp-comm-backend", "text", "a2a ag_rs fi_a2a"),),
     "dcp_replicate_q_proj": (Form("0.5.18", "0.5.23", "dcp-replicate-q-proj", "switch", "", False),),
     "dcp_size": (Form("0.5.18", "0.5.23", "dcp-size", "int"),),
     "debug_cuda_graph": (Form("0.5.11", "0.5.23", "debug-cuda-graph", "flag"),),
@@ -158,61 +158,58 @@ OPTIONS = {
             "0.5.11",
             "decode-attention-backend",
             "text",
-            "triton torch_native flex_attention nsa cutlass_mla fa3 fa4 flashinfer flashmla trtllm_mla "
-            "trtllm_mha dual_chunk_flash_attn aiter wave intel_amx ascend intel_xpu",
+            "aiter ascend cutlass_mla dual_chunk_flash_attn fa3 fa4 flashinfer flashmla flex_attention "
+            "intel_amx intel_xpu nsa torch_native triton trtllm_mha trtllm_mla wave",
         ),
         Form(
             "0.5.13",
             "0.5.13",
             "decode-attention-backend",
             "text",
-            "triton torch_native flex_attention dsa nsa dsv4 compressed cutlass_mla fa3 fa4 flashinfer "
-            "flashmla trtllm_mla cutedsl_mla tokenspeed_mla trtllm_mha dual_chunk_flash_attn aiter wave "
-            "intel_amx ascend intel_xpu",
+            "aiter ascend compressed cutedsl_mla cutlass_mla dsa dsv4 dual_chunk_flash_attn fa3 fa4 "
+            "flashinfer flashmla flex_attention intel_amx intel_xpu nsa tokenspeed_mla torch_native "
+            "triton trtllm_mha trtllm_mla wave",
         ),
         Form(
             "0.5.18",
             "0.5.18",
             "decode-attention-backend",
             "text",
-            "triton torch_native flex_attention dsa nsa dsv4 compressed cutlass_mla fa3 fa4 flashinfer "
-            "flashmla trtllm_mla cutedsl_mla tokenspeed_mla trtllm_mha dual_chunk_flash_attn hpc_ops "
-            "aiter wave intel_amx ascend intel_xpu",
+            "aiter ascend compressed cutedsl_mla cutlass_mla dsa dsv4 dual_chunk_flash_attn fa3 fa4 "
+            "flashinfer flashmla flex_attention hpc_ops intel_amx intel_xpu nsa tokenspeed_mla "
+            "torch_native triton trtllm_mha trtllm_mla wave",
         ),
         Form(
             "0.5.20",
             "0.5.20",
             "decode-attention-backend",
             "text",
-            "triton torch_native flex_attention dsa nsa qsa dsv4 compressed fa3 fa4 flashinfer flashmla "
-            "trtllm_mla cutedsl_mla tokenspeed_mla trtllm_mha hpc_ops minicpm_flashattn "
-            "minicpm_flashinfer aiter wave intel_amx ascend intel_xpu",
+            "aiter ascend compressed cutedsl_mla dsa dsv4 fa3 fa4 flashinfer flashmla flex_attention "
+            "hpc_ops intel_amx intel_xpu minicpm_flashattn minicpm_flashinfer nsa qsa tokenspeed_mla "
+            "torch_native triton trtllm_mha trtllm_mla wave",
         ),
         Form(
             "0.5.23",
             "0.5.23",
             "decode-attention-backend",
             "text",
-            "triton torch_native flex_attention dsa nsa qsa dsv4 compressed fa3 fa4 flashinfer "
-            "llada2_cfg_flashinfer flashmla trtllm_mla cutedsl_mla tokenspeed_mla trtllm_mha hpc_ops "
-            "minicpm_flashattn minicpm_flashinfer aiter wave intel_amx ascend intel_xpu",
+            "aiter ascend compressed cutedsl_mla dsa dsv4 fa3 fa4 flashinfer flashmla flex_attention "
+            "hpc_ops intel_amx intel_xpu llada2_cfg_flashinfer minicpm_flashattn minicpm_flashinfer nsa "
+            "qsa tokenspeed_mla torch_native triton trtllm_mha trtllm_mla wave",
         ),
     ),
     "decode_log_interval": (Form("0.5.11", "0.5.23", "decode-log-interval", "int"),),
     "decoupled_spec_bind_endpoint": (Form("0.5.18", "0.5.23", "decoupled-spec-bind-endpoint", "text"),),
     "decoupled_spec_connect_endpoints": (Form("0.5.18", "0.5.23", "decoupled-spec-connect-endpoints", "json_list"),),
     "decoupled_spec_rank": (Form("0.5.18", "0.5.23", "decoupled-spec-rank", "int"),),
-    "decoupled_spec_role": (Form("0.5.18", "0.5.23", "decoupled-spec-role", "text", "null verifier drafter"),),
+    "decoupled_spec_role": (Form("0.5.18", "0.5.23", "decoupled-spec-role", "text", "drafter null verifier"),),
     "decrypted_config_file": (Form("0.5.11", "0.5.23", "decrypted-config-file", "text"),),
     "decrypted_draft_config_file": (Form("0.5.11", "0.5.23", "decrypted-draft-config-file", "text"),),
     "deepep_config": (Form("0.5.11", "0.5.23", "deepep-config", "text"),),
     "deepep_dispatcher_output_dtype": (
         Form("0.5.13", "0.5.23", "deepep-dispatcher-output-dtype", "text", "auto bf16 fp8 int8 nvfp4"),
     ),
-    "deepep_mode": (
-        Form("0.5.11", "0.5.13", "deepep-mode", "text", "normal low_latency auto"),
-        Form("0.5.18", "0.5.23", "deepep-mode", "text", "auto normal low_latency"),
-    ),
+    "deepep_mode": (Form("0.5.11", "0.5.23", "deepep-mode", "text", "auto low_latency normal"),),
     "deepep_v2_mode": (Form("0.5.20", "0.5.23", "deepep-v2-mode", "text", "direct hybrid"),),
     "default_chat_template_kwargs": (Form("0.5.18", "0.5.23", "default-chat-template-kwargs", "json"),),
     "default_priority_value": (Form("0.5.11", "0.5.23", "default-priority-value", "int"),),
@@ -271,11 +268,11 @@ OPTIONS = {
     ),
     "disaggregation_enable_kv_checksum": (Form("0.5.23", "0.5.23", "disaggregation-enable-kv-checksum", "flag"),),
     "disaggregation_ib_device": (Form("0.5.11", "0.5.23", "disaggregation-ib-device", "text"),),
-    "disaggregation_mode": (Form("0.5.11", "0.5.23", "disaggregation-mode", "text", "null prefill decode"),),
+    "disaggregation_mode": (Form("0.5.11", "0.5.23", "disaggregation-mode", "text", "decode null prefill"),),
     "disaggregation_transfer_backend": (
-        Form("0.5.11", "0.5.11", "disaggregation-transfer-backend", "text", "mooncake nixl ascend fake mori"),
+        Form("0.5.11", "0.5.11", "disaggregation-transfer-backend", "text", "ascend fake mooncake mori nixl"),
         Form(
-            "0.5.13", "0.5.23", "disaggregation-transfer-backend", "text", "mooncake nixl ascend fake mori mooncake_tcp"
+            "0.5.13", "0.5.23", "disaggregation-transfer-backend", "text", "ascend fake mooncake mooncake_tcp mori nixl"
         ),
     ),
     "dist_init_addr": (Form("0.5.11", "0.5.23", "dist-init-addr", "text"),),
@@ -291,14 +288,14 @@ OPTIONS = {
             "0.5.11",
             "nsa-decode-backend",
             "text",
-            "flashmla_sparse flashmla_kv flashmla_auto fa3 tilelang aiter trtllm",
+            "aiter fa3 flashmla_auto flashmla_kv flashmla_sparse tilelang trtllm",
         ),
         Form(
             "0.5.13",
             "0.5.13",
             "dsa-decode-backend",
             "text",
-            "flashmla_sparse flashmla_kv flashmla_auto fa3 tilelang aiter trtllm",
+            "aiter fa3 flashmla_auto flashmla_kv flashmla_sparse tilelang trtllm",
             False,
         ),
         Form(
@@ -306,8 +303,8 @@ OPTIONS = {
             "0.5.18",
             "dsa-decode-backend",
             "text",
-            "flashmla_sparse flashmla_sparse_q8 flashmla_kv flashmla_auto flashinfer_sparse_mla fa3 "
-            "tilelang aiter trtllm",
+            "aiter fa3 flashinfer_sparse_mla flashmla_auto flashmla_kv flashmla_sparse "
+            "flashmla_sparse_q8 tilelang trtllm",
             False,
         ),
         Form(
@@ -315,20 +312,20 @@ OPTIONS = {
             "0.5.20",
             "dsa-decode-backend",
             "text",
-            "flashmla_sparse flashmla_sparse_q8 flashmla_kv flashmla_auto flashinfer_sparse_mla fa3 "
-            "tilelang triton aiter trtllm",
+            "aiter fa3 flashinfer_sparse_mla flashmla_auto flashmla_kv flashmla_sparse "
+            "flashmla_sparse_q8 tilelang triton trtllm",
         ),
         Form(
             "0.5.23",
             "0.5.23",
             "dsa-decode-backend",
             "text",
-            "flashmla_sparse flashmla_sparse_q8 flashmla_kv flashmla_auto flashinfer_sparse_mla fa3 "
-            "tilelang triton aiter trtllm intel_xpu",
+            "aiter fa3 flashinfer_sparse_mla flashmla_auto flashmla_kv flashmla_sparse "
+            "flashmla_sparse_q8 intel_xpu tilelang triton trtllm",
         ),
     ),
     "dsa_paged_mqa_logits_backend": (
-        Form("0.5.18", "0.5.23", "dsa-paged-mqa-logits-backend", "text", "auto deepgemm cutedsl aiter"),
+        Form("0.5.18", "0.5.23", "dsa-paged-mqa-logits-backend", "text", "aiter auto cutedsl deepgemm"),
     ),
     "dsa_prefill_backend": (
         Form(
@@ -336,14 +333,14 @@ OPTIONS = {
             "0.5.11",
             "nsa-prefill-backend",
             "text",
-            "flashmla_sparse flashmla_kv flashmla_auto fa3 tilelang aiter trtllm",
+            "aiter fa3 flashmla_auto flashmla_kv flashmla_sparse tilelang trtllm",
         ),
         Form(
             "0.5.13",
             "0.5.13",
             "dsa-prefill-backend",
             "text",
-            "flashmla_sparse flashmla_kv flashmla_auto fa3 tilelang aiter trtllm",
+            "aiter fa3 flashmla_auto flashmla_kv flashmla_sparse tilelang trtllm",
             False,
         ),
         Form(
@@ -351,8 +348,8 @@ OPTIONS = {
             "0.5.18",
             "dsa-prefill-backend",
             "text",
-            "flashmla_sparse flashmla_sparse_q8 flashmla_kv flashmla_auto flashinfer_sparse_mla fa3 "
-            "tilelang aiter trtllm",
+            "aiter fa3 flashinfer_sparse_mla flashmla_auto flashmla_kv flashmla_sparse "
+            "flashmla_sparse_q8 tilelang trtllm",
             False,
         ),
         Form(
@@ -360,23 +357,23 @@ OPTIONS = {
             "0.5.20",
             "dsa-prefill-backend",
             "text",
-            "flashmla_sparse flashmla_sparse_q8 flashmla_kv flashmla_auto flashinfer_sparse_mla fa3 "
-            "tilelang triton aiter trtllm",
+            "aiter fa3 flashinfer_sparse_mla flashmla_auto flashmla_kv flashmla_sparse "
+            "flashmla_sparse_q8 tilelang triton trtllm",
         ),
         Form(
             "0.5.23",
             "0.5.23",
             "dsa-prefill-backend",
             "text",
-            "flashmla_sparse flashmla_sparse_q8 flashmla_kv flashmla_auto flashinfer_sparse_mla "
-            "triton_sparse_mla fa3 tilelang triton aiter trtllm intel_xpu",
+            "aiter fa3 flashinfer_sparse_mla flashmla_auto flashmla_kv flashmla_sparse "
+            "flashmla_sparse_q8 intel_xpu tilelang triton triton_sparse_mla trtllm",
         ),
     ),
     "dsa_prefill_cp_mode": (
         Form("0.5.11", "0.5.11", "nsa-prefill-cp-mode", "text", "in-seq-split round-robin-split"),
         Form("0.5.13", "0.5.18", "dsa-prefill-cp-mode", "text", "in-seq-split round-robin-split", False),
     ),
-    "dsa_topk_backend": (Form("0.5.13", "0.5.23", "dsa-topk-backend", "text", "sgl-kernel torch flashinfer"),),
+    "dsa_topk_backend": (Form("0.5.13", "0.5.23", "dsa-topk-backend", "text", "flashinfer sgl-kernel torch"),),
     "dsa_triton_union": (Form("0.5.23", "0.5.23", "dsa-triton-union", "int", "0 2 4"),),
     "dsv4_attn_backend": (
         Form("0.5.20", "0.5.20", "dsv4-attn-backend", "text", "auto flashmla trtllm"),
@@ -385,13 +382,13 @@ OPTIONS = {
     "dsv4_prefill_backend": (
         Form("0.5.20", "0.5.23", "dsv4-prefill-backend", "text", "auto flashmla_sparse flashmla_sparse_q8"),
     ),
-    "dtype": (Form("0.5.11", "0.5.23", "dtype", "text", "auto half float16 bfloat16 float float32"),),
+    "dtype": (Form("0.5.11", "0.5.23", "dtype", "text", "auto bfloat16 float float16 float32 half"),),
     "dwdp_size": (Form("0.5.18", "0.5.23", "dwdp-size", "int"),),
     "dynamic_batch_tokenizer_batch_size": (Form("0.5.11", "0.5.23", "dynamic-batch-tokenizer-batch-size", "int"),),
     "dynamic_batch_tokenizer_batch_timeout": (
         Form("0.5.11", "0.5.23", "dynamic-batch-tokenizer-batch-timeout", "float"),
     ),
-    "elastic_ep_backend": (Form("0.5.11", "0.5.23", "elastic-ep-backend", "text", "none mooncake nixl"),),
+    "elastic_ep_backend": (Form("0.5.11", "0.5.23", "elastic-ep-backend", "text", "mooncake nixl none"),),
     "elastic_ep_initial_size": (Form("0.5.18", "0.5.23", "elastic-ep-initial-size", "int"),),
     "elastic_ep_rejoin": (Form("0.5.11", "0.5.20", "elastic-ep-rejoin", "flag"),),
     "elastic_ep_scale_timeout": (Form("0.5.18", "0.5.23", "elastic-ep-scale-timeout", "float"),),
@@ -530,8 +527,8 @@ OPTIONS = {
     "encoder_only": (Form("0.5.11", "0.5.23", "encoder-only", "flag"),),
     "encoder_register_urls": (Form("0.5.13", "0.5.23", "encoder-register-urls", "texts"),),
     "encoder_transfer_backend": (
-        Form("0.5.11", "0.5.13", "encoder-transfer-backend", "text", "zmq_to_scheduler zmq_to_tokenizer mooncake"),
-        Form("0.5.18", "0.5.23", "encoder-transfer-backend", "text", "auto zmq_to_scheduler zmq_to_tokenizer mooncake"),
+        Form("0.5.11", "0.5.13", "encoder-transfer-backend", "text", "mooncake zmq_to_scheduler zmq_to_tokenizer"),
+        Form("0.5.18", "0.5.23", "encoder-transfer-backend", "text", "auto mooncake zmq_to_scheduler zmq_to_tokenizer"),
     ),
     "encoder_urls": (Form("0.5.11", "0.5.23", "encoder-urls", "texts"),),
     "enforce_disable_flashinfer_allreduce_fusion": (
@@ -542,9 +539,9 @@ OPTIONS = {
     "engine_info_bootstrap_port": (Form("0.5.11", "0.5.23", "engine-info-bootstrap-port", "int"),),
     "ep_dispatch_algorithm": (
         Form("0.5.11", "0.5.13", "ep-dispatch-algorithm", "text"),
-        Form("0.5.18", "0.5.23", "ep-dispatch-algorithm", "text", "static dynamic fake lp"),
+        Form("0.5.18", "0.5.23", "ep-dispatch-algorithm", "text", "dynamic fake lp static"),
     ),
-    "ep_join_mode": (Form("0.5.18", "0.5.23", "elastic-ep-join-mode", "text", "scale recover"),),
+    "ep_join_mode": (Form("0.5.18", "0.5.23", "elastic-ep-join-mode", "text", "recover scale"),),
     "ep_join_rank_offset": (Form("0.5.18", "0.5.23", "elastic-ep-join-rank-offset", "int"),),
     "ep_num_redundant_experts": (Form("0.5.11", "0.5.23", "ep-num-redundant-experts", "int"),),
     "ep_size": (Form("0.5.11", "0.5.23", "ep-size", "int"),),
@@ -555,14 +552,14 @@ OPTIONS = {
     "eplb_rebalance_layers_per_chunk": (Form("0.5.11", "0.5.23", "eplb-rebalance-layers-per-chunk", "int"),),
     "eplb_rebalance_num_iterations": (Form("0.5.11", "0.5.23", "eplb-rebalance-num-iterations", "int"),),
     "expert_balancedness_report_mode": (
-        Form("0.5.18", "0.5.23", "expert-balancedness-report-mode", "text", "off server_log prometheus both"),
+        Form("0.5.18", "0.5.23", "expert-balancedness-report-mode", "text", "both off prometheus server_log"),
     ),
     "expert_distribution_recorder_buffer_size": (
         Form("0.5.11", "0.5.23", "expert-distribution-recorder-buffer-size", "int"),
     ),
     "expert_distribution_recorder_mode": (
         Form("0.5.11", "0.5.13", "expert-distribution-recorder-mode", "text"),
-        Form("0.5.18", "0.5.23", "expert-distribution-recorder-mode", "text", "stat stat_approx per_pass per_token"),
+        Form("0.5.18", "0.5.23", "expert-distribution-recorder-mode", "text", "per_pass per_token stat stat_approx"),
     ),
     "experts_shared_outer_loras": (Form("0.5.11", "0.5.23", "experts-shared-outer-loras", "switch", "", False),),
     "export_metrics_to_file": (Form("0.5.11", "0.5.23", "export-metrics-to-file", "flag"),),
@@ -571,17 +568,17 @@ OPTIONS = {
     "fastapi_root_path": (Form("0.5.11", "0.5.23", "fastapi-root-path", "text"),),
     "file_storage_path": (Form("0.5.11", "0.5.23", "file-storage-path", "text"),),
     "flashinfer_a2a_dispatch_type": (
-        Form("0.5.20", "0.5.23", "flashinfer-a2a-dispatch-type", "text", "auto bf16 nvfp4 mxfp8"),
+        Form("0.5.20", "0.5.23", "flashinfer-a2a-dispatch-type", "text", "auto bf16 mxfp8 nvfp4"),
     ),
     "flashinfer_allreduce_fusion_backend": (
-        Form("0.5.18", "0.5.20", "flashinfer-allreduce-fusion-backend", "text", "auto trtllm mnnvl"),
-        Form("0.5.23", "0.5.23", "flashinfer-allreduce-fusion-backend", "text", "auto trtllm mnnvl cutedsl"),
+        Form("0.5.18", "0.5.20", "flashinfer-allreduce-fusion-backend", "text", "auto mnnvl trtllm"),
+        Form("0.5.23", "0.5.23", "flashinfer-allreduce-fusion-backend", "text", "auto cutedsl mnnvl trtllm"),
     ),
     "flashinfer_autotune_skip_ops": (Form("0.5.18", "0.5.23", "flashinfer-autotune-skip-ops", "texts"),),
     "flashinfer_mla_disable_ragged": (Form("0.5.11", "0.5.23", "flashinfer-mla-disable-ragged", "flag"),),
     "flashinfer_mxfp4_moe_precision": (
-        Form("0.5.11", "0.5.18", "flashinfer-mxfp4-moe-precision", "text", "default bf16"),
-        Form("0.5.20", "0.5.23", "flashinfer-mxfp4-moe-precision", "text", "default bf16 fp8"),
+        Form("0.5.11", "0.5.18", "flashinfer-mxfp4-moe-precision", "text", "bf16 default"),
+        Form("0.5.20", "0.5.23", "flashinfer-mxfp4-moe-precision", "text", "bf16 default fp8"),
     ),
     "flexkv_config_file": (Form("0.5.18", "0.5.23", "flexkv-config-file", "text"),),
     "forward_hooks": (Form("0.5.11", "0.5.23", "forward-hooks", "json_list"),),
@@ -616,15 +613,15 @@ OPTIONS = {
             "0.5.13",
             "fp8-gemm-backend",
             "text",
-            "auto deep_gemm flashinfer_trtllm flashinfer_cutlass flashinfer_deepgemm cutlass triton aiter",
+            "aiter auto cutlass deep_gemm flashinfer_cutlass flashinfer_deepgemm flashinfer_trtllm triton",
         ),
         Form(
             "0.5.18",
             "0.5.23",
             "fp8-gemm-backend",
             "text",
-            "auto deep_gemm flashinfer_trtllm flashinfer_cutlass flashinfer_deepgemm flashinfer_cutedsl "
-            "cutlass triton aiter",
+            "aiter auto cutlass deep_gemm flashinfer_cutedsl flashinfer_cutlass flashinfer_deepgemm "
+            "flashinfer_trtllm triton",
         ),
     ),
     "fuseep_mode": (Form("0.5.18", "0.5.23", "fuseep-mode", "int", "1 2"),),
@@ -633,13 +630,13 @@ OPTIONS = {
     "gc_warning_threshold_secs": (Form("0.5.11", "0.5.23", "gc-warning-threshold-secs", "float"),),
     "generation_tokens_buckets": (Form("0.5.11", "0.5.23", "generation-tokens-buckets", "texts"),),
     "gpu_id_step": (Form("0.5.11", "0.5.23", "gpu-id-step", "int"),),
-    "grammar_backend": (Form("0.5.11", "0.5.23", "grammar-backend", "text", "xgrammar outlines llguidance none"),),
+    "grammar_backend": (Form("0.5.11", "0.5.23", "grammar-backend", "text", "llguidance none outlines xgrammar"),),
     "grpc_mode": (Form("0.5.11", "0.5.23", "grpc-mode", "flag"),),
     "grpc_port": (Form("0.5.18", "0.5.23", "grpc-port", "int"),),
     "grpc_response_timeout_secs": (Form("0.5.23", "0.5.23", "grpc-response-timeout-secs", "int"),),
     "hf_chat_template_name": (Form("0.5.11", "0.5.23", "hf-chat-template-name", "text"),),
     "hicache_host_memory_fraction": (Form("0.5.23", "0.5.23", "hicache-host-memory-fraction", "float"),),
-    "hicache_host_memory_mode": (Form("0.5.20", "0.5.23", "hicache-host-memory-mode", "text", "cache buffer_only"),),
+    "hicache_host_memory_mode": (Form("0.5.20", "0.5.23", "hicache-host-memory-mode", "text", "buffer_only cache"),),
     "hicache_io_backend": (Form("0.5.11", "0.5.23", "hicache-io-backend", "text", "direct kernel kernel_ascend"),),
     "hicache_mem_layout": (
         Form(
@@ -653,32 +650,32 @@ OPTIONS = {
     "hicache_ratio": (Form("0.5.11", "0.5.23", "hicache-ratio", "float"),),
     "hicache_size": (Form("0.5.11", "0.5.23", "hicache-size", "int"),),
     "hicache_storage_backend": (
-        Form("0.5.11", "0.5.13", "hicache-storage-backend", "text", "file mooncake hf3fs nixl aibrix dynamic eic simm"),
+        Form("0.5.11", "0.5.13", "hicache-storage-backend", "text", "aibrix dynamic eic file hf3fs mooncake nixl simm"),
         Form(
             "0.5.18",
             "0.5.18",
             "hicache-storage-backend",
             "text",
-            "file mooncake hf3fs nixl aibrix dynamic eic simm mori shm",
+            "aibrix dynamic eic file hf3fs mooncake mori nixl shm simm",
         ),
         Form(
             "0.5.20",
             "0.5.20",
             "hicache-storage-backend",
             "text",
-            "file sim mooncake npu_memcache hf3fs nixl aibrix dynamic eic simm mori shm",
+            "aibrix dynamic eic file hf3fs mooncake mori nixl npu_memcache shm sim simm",
         ),
         Form(
             "0.5.23",
             "0.5.23",
             "hicache-storage-backend",
             "text",
-            "file sim mooncake npu_memcache hf3fs nixl aibrix dynamic eic simm mori shm tensorcast seaweedfs",
+            "aibrix dynamic eic file hf3fs mooncake mori nixl npu_memcache seaweedfs shm sim simm tensorcast",
         ),
     ),
     "hicache_storage_backend_extra_config": (Form("0.5.11", "0.5.23", "hicache-storage-backend-extra-config", "text"),),
     "hicache_storage_prefetch_policy": (
-        Form("0.5.11", "0.5.23", "hicache-storage-prefetch-policy", "text", "best_effort wait_complete timeout"),
+        Form("0.5.11", "0.5.23", "hicache-storage-prefetch-policy", "text", "best_effort timeout wait_complete"),
     ),
     "hicache_storage_prefetch_retry_max_attempts": (
         Form("0.5.20", "0.5.23", "hicache-storage-prefetch-retry-max-attempts", "int"),
@@ -693,7 +690,7 @@ OPTIONS = {
     "host": (Form("0.5.11", "0.5.23", "host", "text"),),
     "http2_initial_connection_window_size": (Form("0.5.20", "0.5.23", "http2-initial-connection-window-size", "int"),),
     "http2_max_concurrent_streams": (Form("0.5.18", "0.5.23", "http2-max-concurrent-streams", "int"),),
-    "image_processor_backend": (Form("0.5.18", "0.5.23", "image-processor-backend", "text", "auto torchvision pil"),),
+    "image_processor_backend": (Form("0.5.18", "0.5.23", "image-processor-backend", "text", "auto pil torchvision"),),
     "incremental_streaming_output": (
         Form("0.5.11", "0.5.18", "incremental-streaming-output", "flag", "", False),
         Form("0.5.20", "0.5.23", "incremental-streaming-output", "flag"),
@@ -710,78 +707,78 @@ OPTIONS = {
     "kt_threadpool_count": (Form("0.5.11", "0.5.23", "kt-threadpool-count", "int"),),
     "kt_weight_path": (Form("0.5.11", "0.5.23", "kt-weight-path", "text"),),
     "kv_cache_dtype": (
-        Form("0.5.11", "0.5.13", "kv-cache-dtype", "text", "auto fp8_e5m2 fp8_e4m3 bf16 bfloat16 fp4_e2m1"),
+        Form("0.5.11", "0.5.13", "kv-cache-dtype", "text", "auto bf16 bfloat16 fp4_e2m1 fp8_e4m3 fp8_e5m2"),
         Form(
             "0.5.18",
             "0.5.20",
             "kv-cache-dtype",
             "text",
-            "auto fp8_e5m2 fp8_e4m3 mxfp8 bf16 bfloat16 nvfp4 fp4_mx_block16 fp4_e2m1",
+            "auto bf16 bfloat16 fp4_e2m1 fp4_mx_block16 fp8_e4m3 fp8_e5m2 mxfp8 nvfp4",
         ),
         Form(
             "0.5.23",
             "0.5.23",
             "kv-cache-dtype",
             "text",
-            "auto fp8_e5m2 fp8_e4m3 mxfp8 bf16 bfloat16 nvfp4 fp4_mx_block16",
+            "auto bf16 bfloat16 fp4_mx_block16 fp8_e4m3 fp8_e5m2 mxfp8 nvfp4",
         ),
     ),
-    "kv_canary": (Form("0.5.13", "0.5.23", "kv-canary", "text", "none log raise"),),
-    "kv_canary_real_data": (Form("0.5.13", "0.5.23", "kv-canary-real-data", "text", "none partial all"),),
+    "kv_canary": (Form("0.5.13", "0.5.23", "kv-canary", "text", "log none raise"),),
+    "kv_canary_real_data": (Form("0.5.13", "0.5.23", "kv-canary-real-data", "text", "all none partial"),),
     "kv_canary_sweep_interval": (Form("0.5.13", "0.5.23", "kv-canary-sweep-interval", "int"),),
     "kv_events_config": (Form("0.5.11", "0.5.23", "kv-events-config", "text"),),
     "language_model_only": (Form("0.5.18", "0.5.23", "language-model-only", "flag"),),
     "language_only": (Form("0.5.11", "0.5.23", "language-only", "flag"),),
     "limit_mm_data_per_request": (Form("0.5.11", "0.5.23", "limit-mm-data-per-request", "json"),),
     "linear_attn_backend": (
-        Form("0.5.11", "0.5.13", "linear-attn-backend", "text", "triton cutedsl flashinfer"),
+        Form("0.5.11", "0.5.13", "linear-attn-backend", "text", "cutedsl flashinfer triton"),
         Form(
             "0.5.18",
             "0.5.18",
             "linear-attn-backend",
             "text",
-            "triton cutedsl flashinfer flashkda nvidia_kda ptx_kda helion",
+            "cutedsl flashinfer flashkda helion nvidia_kda ptx_kda triton",
         ),
         Form(
             "0.5.20",
             "0.5.23",
             "linear-attn-backend",
             "text",
-            "triton cutedsl flashinfer flashkda nvidia_kda ptx_kda helion intel_xpu",
+            "cutedsl flashinfer flashkda helion intel_xpu nvidia_kda ptx_kda triton",
         ),
     ),
     "linear_attn_decode_backend": (
-        Form("0.5.11", "0.5.13", "linear-attn-decode-backend", "text", "triton cutedsl flashinfer"),
+        Form("0.5.11", "0.5.13", "linear-attn-decode-backend", "text", "cutedsl flashinfer triton"),
         Form(
             "0.5.18",
             "0.5.18",
             "linear-attn-decode-backend",
             "text",
-            "triton cutedsl flashinfer flashkda nvidia_kda ptx_kda helion",
+            "cutedsl flashinfer flashkda helion nvidia_kda ptx_kda triton",
         ),
         Form(
             "0.5.20",
             "0.5.23",
             "linear-attn-decode-backend",
             "text",
-            "triton cutedsl flashinfer flashkda nvidia_kda ptx_kda helion intel_xpu",
+            "cutedsl flashinfer flashkda helion intel_xpu nvidia_kda ptx_kda triton",
         ),
     ),
     "linear_attn_prefill_backend": (
-        Form("0.5.11", "0.5.13", "linear-attn-prefill-backend", "text", "triton cutedsl flashinfer"),
+        Form("0.5.11", "0.5.13", "linear-attn-prefill-backend", "text", "cutedsl flashinfer triton"),
         Form(
             "0.5.18",
             "0.5.18",
             "linear-attn-prefill-backend",
             "text",
-            "triton cutedsl flashinfer flashkda nvidia_kda ptx_kda helion",
+            "cutedsl flashinfer flashkda helion nvidia_kda ptx_kda triton",
         ),
         Form(
             "0.5.20",
             "0.5.23",
             "linear-attn-prefill-backend",
             "text",
-            "triton cutedsl flashinfer flashkda nvidia_kda ptx_kda helion intel_xpu",
+            "cutedsl flashinfer flashkda helion intel_xpu nvidia_kda ptx_kda triton",
         ),
     ),
     "linear_attn_verify_backend": (
@@ -790,14 +787,14 @@ OPTIONS = {
             "0.5.18",
             "linear-attn-verify-backend",
             "text",
-            "triton cutedsl flashinfer flashkda nvidia_kda ptx_kda helion nv_cutedsl",
+            "cutedsl flashinfer flashkda helion nv_cutedsl nvidia_kda ptx_kda triton",
         ),
         Form(
             "0.5.20",
             "0.5.23",
             "linear-attn-verify-backend",
             "text",
-            "triton cutedsl flashinfer flashkda nvidia_kda ptx_kda helion intel_xpu nv_cutedsl",
+            "cutedsl flashinfer flashkda helion intel_xpu nv_cutedsl nvidia_kda ptx_kda triton",
         ),
     ),
     "linear_replayssm_cache_len": (Form("0.5.18", "0.5.23", "linear-replayssm-cache-len", "int"),),
@@ -808,7 +805,7 @@ OPTIONS = {
             "0.5.23",
             "load-balance-method",
             "text",
-            "auto round_robin follow_bootstrap_room total_requests total_tokens",
+            "auto follow_bootstrap_room round_robin total_requests total_tokens",
         ),
     ),
     "load_format": (
@@ -817,33 +814,33 @@ OPTIONS = {
             "0.5.13",
             "load-format",
             "text",
-            "auto pt safetensors npcache dummy sharded_state gguf bitsandbytes mistral layered flash_rl "
-            "remote remote_instance fastsafetensors private runai_streamer",
+            "auto bitsandbytes dummy fastsafetensors flash_rl gguf layered mistral npcache private pt "
+            "remote remote_instance runai_streamer safetensors sharded_state",
         ),
         Form(
             "0.5.18",
             "0.5.18",
             "load-format",
             "text",
-            "auto pt safetensors npcache dummy sharded_state presharded gguf bitsandbytes mistral "
-            "layered flash_rl remote remote_instance fastsafetensors private runai_streamer",
+            "auto bitsandbytes dummy fastsafetensors flash_rl gguf layered mistral npcache presharded "
+            "private pt remote remote_instance runai_streamer safetensors sharded_state",
         ),
         Form(
             "0.5.20",
             "0.5.20",
             "load-format",
             "text",
-            "auto pt safetensors npcache dummy sharded_state presharded gguf expert_pack bitsandbytes "
-            "mistral layered flash_rl remote remote_instance fastsafetensors private runai_streamer",
+            "auto bitsandbytes dummy expert_pack fastsafetensors flash_rl gguf layered mistral npcache "
+            "presharded private pt remote remote_instance runai_streamer safetensors sharded_state",
         ),
         Form(
             "0.5.23",
             "0.5.23",
             "load-format",
             "text",
-            "auto pt safetensors instanttensor npcache dummy sharded_state presharded gguf expert_pack "
-            "bitsandbytes mistral layered flash_rl remote remote_instance fastsafetensors private "
-            "runai_streamer",
+            "auto bitsandbytes dummy expert_pack fastsafetensors flash_rl gguf instanttensor layered "
+            "mistral npcache presharded private pt remote remote_instance runai_streamer safetensors "
+            "sharded_state",
         ),
     ),
     "load_publish_endpoint": (Form("0.5.20", "0.5.23", "load-publish-endpoint", "text"),),
@@ -851,15 +848,15 @@ OPTIONS = {
     "log_level": (Form("0.5.11", "0.5.23", "log-level", "text"),),
     "log_level_http": (Form("0.5.11", "0.5.23", "log-level-http", "text"),),
     "log_requests": (Form("0.5.11", "0.5.23", "log-requests", "flag"),),
-    "log_requests_format": (Form("0.5.11", "0.5.23", "log-requests-format", "text", "text json"),),
+    "log_requests_format": (Form("0.5.11", "0.5.23", "log-requests-format", "text", "json text"),),
     "log_requests_level": (Form("0.5.11", "0.5.23", "log-requests-level", "int", "0 1 2 3"),),
     "log_requests_target": (Form("0.5.11", "0.5.23", "log-requests-target", "texts"),),
     "lora_backend": (
-        Form("0.5.11", "0.5.20", "lora-backend", "text", "triton csgmv ascend torch_native"),
-        Form("0.5.23", "0.5.23", "lora-backend", "text", "triton csgmv ascend torch_native triton_v2"),
+        Form("0.5.11", "0.5.20", "lora-backend", "text", "ascend csgmv torch_native triton"),
+        Form("0.5.23", "0.5.23", "lora-backend", "text", "ascend csgmv torch_native triton triton_v2"),
     ),
     "lora_drain_wait_threshold": (Form("0.5.13", "0.5.23", "lora-drain-wait-threshold", "float"),),
-    "lora_eviction_policy": (Form("0.5.11", "0.5.23", "lora-eviction-policy", "text", "lru fifo"),),
+    "lora_eviction_policy": (Form("0.5.11", "0.5.23", "lora-eviction-policy", "text", "fifo lru"),),
     "lora_paths": (Form("0.5.11", "0.5.23", "lora-paths", "lora", "", False),),
     "lora_strict_loading": (Form("0.5.11", "0.5.23", "lora-strict-loading", "switch", "", False),),
     "lora_target_modules": (
@@ -868,45 +865,45 @@ OPTIONS = {
             "0.5.11",
             "lora-target-modules",
             "texts",
-            "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj qkv_proj gate_up_proj embed_tokens lm_head all",
+            "all down_proj embed_tokens gate_proj gate_up_proj k_proj lm_head o_proj q_proj qkv_proj up_proj v_proj",
         ),
         Form(
             "0.5.13",
             "0.5.13",
             "lora-target-modules",
             "texts",
-            "q_proj k_proj v_proj o_proj q_a_proj kv_a_proj_with_mqa q_b_proj kv_b_proj gate_proj "
-            "up_proj down_proj qkv_proj gate_up_proj embed_tokens lm_head all",
+            "all down_proj embed_tokens gate_proj gate_up_proj k_proj kv_a_proj_with_mqa kv_b_proj "
+            "lm_head o_proj q_a_proj q_b_proj q_proj qkv_proj up_proj v_proj",
         ),
         Form(
             "0.5.18",
             "0.5.23",
             "lora-target-modules",
             "texts",
-            "q_proj k_proj v_proj o_proj q_a_proj kv_a_proj_with_mqa q_b_proj kv_b_proj wq_b wk "
-            "weights_proj gate_proj up_proj down_proj qkv_proj gate_up_proj embed_tokens lm_head qkvr "
-            "wo_ud all",
+            "all down_proj embed_tokens gate_proj gate_up_proj k_proj kv_a_proj_with_mqa kv_b_proj "
+            "lm_head o_proj q_a_proj q_b_proj q_proj qkv_proj qkvr up_proj v_proj weights_proj wk wo_ud "
+            "wq_b",
         ),
     ),
     "lora_use_virtual_experts": (Form("0.5.11", "0.5.23", "lora-use-virtual-experts", "flag"),),
-    "mamba_backend": (Form("0.5.11", "0.5.23", "mamba-backend", "text", "triton flashinfer"),),
+    "mamba_backend": (Form("0.5.11", "0.5.23", "mamba-backend", "text", "flashinfer triton"),),
     "mamba_cache_philox_rounds": (Form("0.5.18", "0.5.23", "mamba-cache-philox-rounds", "int"),),
     "mamba_full_memory_ratio": (Form("0.5.11", "0.5.23", "mamba-full-memory-ratio", "float"),),
     "mamba_max_states_per_path": (Form("0.5.18", "0.5.23", "mamba-max-states-per-path", "int"),),
     "mamba_radix_cache_strategy": (
-        Form("0.5.11", "0.5.11", "mamba-scheduler-strategy", "text", "auto no_buffer extra_buffer"),
-        Form("0.5.13", "0.5.13", "mamba-scheduler-strategy", "text", "auto no_buffer extra_buffer extra_buffer_lazy"),
+        Form("0.5.11", "0.5.11", "mamba-scheduler-strategy", "text", "auto extra_buffer no_buffer"),
+        Form("0.5.13", "0.5.13", "mamba-scheduler-strategy", "text", "auto extra_buffer extra_buffer_lazy no_buffer"),
         Form(
             "0.5.18",
             "0.5.18",
             "mamba-radix-cache-strategy",
             "text",
-            "auto no_buffer extra_buffer extra_buffer_lazy",
+            "auto extra_buffer extra_buffer_lazy no_buffer",
             False,
         ),
-        Form("0.5.20", "0.5.23", "mamba-radix-cache-strategy", "text", "auto no_buffer extra_buffer extra_buffer_lazy"),
+        Form("0.5.20", "0.5.23", "mamba-radix-cache-strategy", "text", "auto extra_buffer extra_buffer_lazy no_buffer"),
     ),
-    "mamba_ssm_dtype": (Form("0.5.11", "0.5.23", "mamba-ssm-dtype", "text", "float32 bfloat16 float16"),),
+    "mamba_ssm_dtype": (Form("0.5.11", "0.5.23", "mamba-ssm-dtype", "text", "bfloat16 float16 float32"),),
     "mamba_track_interval": (Form("0.5.11", "0.5.23", "mamba-track-interval", "int"),),
     "max_ep_size": (Form("0.5.18", "0.5.23", "max-ep-size", "int"),),
     "max_loaded_loras": (Form("0.5.11", "0.5.23", "max-loaded-loras", "int"),),
@@ -928,14 +925,14 @@ OPTIONS = {
             "0.5.11",
             "mm-attention-backend",
             "text",
-            "sdpa fa3 fa4 triton_attn ascend_attn aiter_attn flashinfer_cudnn",
+            "aiter_attn ascend_attn fa3 fa4 flashinfer_cudnn sdpa triton_attn",
         ),
         Form(
             "0.5.13",
             "0.5.23",
             "mm-attention-backend",
             "text",
-            "sdpa fa3 fa4 triton_attn ascend_attn aiter_attn flashinfer_cudnn amx_attn xpu_attn",
+            "aiter_attn amx_attn ascend_attn fa3 fa4 flashinfer_cudnn sdpa triton_attn xpu_attn",
         ),
     ),
     "mm_enable_dp_encoder": (
@@ -959,28 +956,28 @@ OPTIONS = {
     "modelopt_export_path": (Form("0.5.11", "0.5.23", "modelopt-export-path", "text"),),
     "modelopt_quant": (Form("0.5.11", "0.5.23", "modelopt-quant", "text"),),
     "moe_a2a_backend": (
-        Form("0.5.11", "0.5.11", "moe-a2a-backend", "text", "none deepep mooncake nixl mori ascend_fuseep flashinfer"),
+        Form("0.5.11", "0.5.11", "moe-a2a-backend", "text", "ascend_fuseep deepep flashinfer mooncake mori nixl none"),
         Form(
             "0.5.13",
             "0.5.13",
             "moe-a2a-backend",
             "text",
-            "none deepep mooncake nixl mori ascend_fuseep flashinfer megamoe",
+            "ascend_fuseep deepep flashinfer megamoe mooncake mori nixl none",
         ),
         Form(
             "0.5.18",
             "0.5.18",
             "moe-a2a-backend",
             "text",
-            "none deepep mooncake nixl mori ascend_fuseep flashinfer megamoe pplx ascend_tp",
+            "ascend_fuseep ascend_tp deepep flashinfer megamoe mooncake mori nixl none pplx",
         ),
         Form(
             "0.5.20",
             "0.5.23",
             "moe-a2a-backend",
             "text",
-            "none deepep mooncake nixl mori ascend_fuseep flashinfer megamoe deepep_v2 pplx ascend_tp "
-            "flashinfer_megamoe",
+            "ascend_fuseep ascend_tp deepep deepep_v2 flashinfer flashinfer_megamoe megamoe mooncake "
+            "mori nixl none pplx",
         ),
     ),
     "moe_dense_tp_size": (Form("0.5.11", "0.5.23", "moe-dense-tp-size", "int"),),
@@ -991,46 +988,45 @@ OPTIONS = {
             "0.5.11",
             "moe-runner-backend",
             "text",
-            "auto deep_gemm triton triton_kernel flashinfer_trtllm flashinfer_trtllm_routed "
-            "flashinfer_cutlass flashinfer_mxfp4 flashinfer_cutedsl cutlass aiter",
+            "aiter auto cutlass deep_gemm flashinfer_cutedsl flashinfer_cutlass flashinfer_mxfp4 "
+            "flashinfer_trtllm flashinfer_trtllm_routed triton triton_kernel",
         ),
         Form(
             "0.5.13",
             "0.5.13",
             "moe-runner-backend",
             "text",
-            "auto deep_gemm triton triton_kernel flashinfer_trtllm experimental_sgl_trtllm "
-            "flashinfer_trtllm_routed flashinfer_cutlass flashinfer_mxfp4 flashinfer_cutedsl cutlass "
-            "aiter marlin",
+            "aiter auto cutlass deep_gemm experimental_sgl_trtllm flashinfer_cutedsl flashinfer_cutlass "
+            "flashinfer_mxfp4 flashinfer_trtllm flashinfer_trtllm_routed marlin triton triton_kernel",
         ),
         Form(
             "0.5.18",
             "0.5.18",
             "moe-runner-backend",
             "text",
-            "auto deep_gemm triton triton_kernel flashinfer_trtllm experimental_sgl_trtllm "
-            "flashinfer_trtllm_routed flashinfer_cutlass flashinfer_mxfp4 flashinfer_cutedsl cutlass "
-            "aiter marlin humming experimental_sgl_marlin hpc_ops megamoe",
+            "aiter auto cutlass deep_gemm experimental_sgl_marlin experimental_sgl_trtllm "
+            "flashinfer_cutedsl flashinfer_cutlass flashinfer_mxfp4 flashinfer_trtllm "
+            "flashinfer_trtllm_routed hpc_ops humming marlin megamoe triton triton_kernel",
         ),
         Form(
             "0.5.20",
             "0.5.20",
             "moe-runner-backend",
             "text",
-            "auto deep_gemm triton triton_kernel flashinfer_trtllm experimental_sgl_trtllm "
-            "flashinfer_trtllm_routed flashinfer_cutlass flashinfer_mxfp4 flashinfer_cutedsl "
-            "flashinfer_megamoe cutlass aiter marlin humming experimental_sgl_marlin hpc_ops megamoe "
-            "intel_xpu",
+            "aiter auto cutlass deep_gemm experimental_sgl_marlin experimental_sgl_trtllm "
+            "flashinfer_cutedsl flashinfer_cutlass flashinfer_megamoe flashinfer_mxfp4 "
+            "flashinfer_trtllm flashinfer_trtllm_routed hpc_ops humming intel_xpu marlin megamoe triton "
+            "triton_kernel",
         ),
         Form(
             "0.5.23",
             "0.5.23",
             "moe-runner-backend",
             "text",
-            "auto deep_gemm triton triton_kernel flashinfer_trtllm experimental_sgl_trtllm "
-            "flashinfer_trtllm_routed flashinfer_cutlass flashinfer_mxfp4 flashinfer_cutedsl "
-            "flashinfer_megamoe cutlass aiter marlin humming experimental_sgl_marlin lora_cutedsl "
-            "lora_triton lora_marlin hpc_ops megamoe intel_xpu",
+            "aiter auto cutlass deep_gemm experimental_sgl_marlin experimental_sgl_trtllm "
+            "flashinfer_cutedsl flashinfer_cutlass flashinfer_megamoe flashinfer_mxfp4 "
+            "flashinfer_trtllm flashinfer_trtllm_routed hpc_ops humming intel_xpu lora_cutedsl "
+            "lora_marlin lora_triton marlin megamoe triton triton_kernel",
         ),
     ),
     "mooncake_ib_device": (Form("0.5.11", "0.5.23", "mooncake-ib-device", "text"),),
@@ -1052,7 +1048,7 @@ OPTIONS = {
     "page_size": (Form("0.5.11", "0.5.23", "page-size", "int"),),
     "paged_experts_num_resident": (Form("0.5.23", "0.5.23", "paged-experts-num-resident", "int"),),
     "pdmux_config_path": (Form("0.5.11", "0.5.23", "pdmux-config-path", "text"),),
-    "ple_offload_backend": (Form("0.5.20", "0.5.23", "ple-offload-backend", "text", "pinned file"),),
+    "ple_offload_backend": (Form("0.5.20", "0.5.23", "ple-offload-backend", "text", "file pinned"),),
     "ple_offload_dir": (Form("0.5.20", "0.5.23", "ple-offload-dir", "text"),),
     "ple_offload_embedding": (Form("0.5.20", "0.5.23", "ple-offload-embedding", "switch", "", False),),
     "port": (Form("0.5.11", "0.5.23", "port", "int"),),
@@ -1067,44 +1063,44 @@ OPTIONS = {
             "0.5.11",
             "prefill-attention-backend",
             "text",
-            "triton torch_native flex_attention nsa cutlass_mla fa3 fa4 flashinfer flashmla trtllm_mla "
-            "trtllm_mha dual_chunk_flash_attn aiter wave intel_amx ascend intel_xpu",
+            "aiter ascend cutlass_mla dual_chunk_flash_attn fa3 fa4 flashinfer flashmla flex_attention "
+            "intel_amx intel_xpu nsa torch_native triton trtllm_mha trtllm_mla wave",
         ),
         Form(
             "0.5.13",
             "0.5.13",
             "prefill-attention-backend",
             "text",
-            "triton torch_native flex_attention dsa nsa dsv4 compressed cutlass_mla fa3 fa4 flashinfer "
-            "flashmla trtllm_mla cutedsl_mla tokenspeed_mla trtllm_mha dual_chunk_flash_attn aiter wave "
-            "intel_amx ascend intel_xpu",
+            "aiter ascend compressed cutedsl_mla cutlass_mla dsa dsv4 dual_chunk_flash_attn fa3 fa4 "
+            "flashinfer flashmla flex_attention intel_amx intel_xpu nsa tokenspeed_mla torch_native "
+            "triton trtllm_mha trtllm_mla wave",
         ),
         Form(
             "0.5.18",
             "0.5.18",
             "prefill-attention-backend",
             "text",
-            "triton torch_native flex_attention dsa nsa dsv4 compressed cutlass_mla fa3 fa4 flashinfer "
-            "flashmla trtllm_mla cutedsl_mla tokenspeed_mla trtllm_mha dual_chunk_flash_attn hpc_ops "
-            "aiter wave intel_amx ascend intel_xpu",
+            "aiter ascend compressed cutedsl_mla cutlass_mla dsa dsv4 dual_chunk_flash_attn fa3 fa4 "
+            "flashinfer flashmla flex_attention hpc_ops intel_amx intel_xpu nsa tokenspeed_mla "
+            "torch_native triton trtllm_mha trtllm_mla wave",
         ),
         Form(
             "0.5.20",
             "0.5.20",
             "prefill-attention-backend",
             "text",
-            "triton torch_native flex_attention dsa nsa qsa dsv4 compressed fa3 fa4 flashinfer flashmla "
-            "trtllm_mla cutedsl_mla tokenspeed_mla trtllm_mha hpc_ops minicpm_flashattn "
-            "minicpm_flashinfer aiter wave intel_amx ascend intel_xpu",
+            "aiter ascend compressed cutedsl_mla dsa dsv4 fa3 fa4 flashinfer flashmla flex_attention "
+            "hpc_ops intel_amx intel_xpu minicpm_flashattn minicpm_flashinfer nsa qsa tokenspeed_mla "
+            "torch_native triton trtllm_mha trtllm_mla wave",
         ),
         Form(
             "0.5.23",
             "0.5.23",
             "prefill-attention-backend",
             "text",
-            "triton torch_native flex_attention dsa nsa qsa dsv4 compressed fa3 fa4 flashinfer "
-            "llada2_cfg_flashinfer flashmla trtllm_mla cutedsl_mla tokenspeed_mla trtllm_mha hpc_ops "
-            "minicpm_flashattn minicpm_flashinfer aiter wave intel_amx ascend intel_xpu",
+            "aiter ascend compressed cutedsl_mla dsa dsv4 fa3 fa4 flashinfer flashmla flex_attention "
+            "hpc_ops intel_amx intel_xpu llada2_cfg_flashinfer minicpm_flashattn minicpm_flashinfer nsa "
+            "qsa tokenspeed_mla torch_native triton trtllm_mha trtllm_mla wave",
         ),
     ),
     "prefill_cp_mode": (
@@ -1126,7 +1122,7 @@ OPTIONS = {
         Form("0.5.11", "0.5.23", "prefill-delayer-wait-seconds-buckets", "floats"),
     ),
     "prefill_kv_cache_dequant_dtype": (
-        Form("0.5.23", "0.5.23", "prefill-kv-cache-dequant-dtype", "text", "auto nvfp4 fp8_e4m3"),
+        Form("0.5.23", "0.5.23", "prefill-kv-cache-dequant-dtype", "text", "auto fp8_e4m3 nvfp4"),
     ),
     "prefill_max_requests": (Form("0.5.11", "0.5.23", "prefill-max-requests", "int"),),
     "prefill_only_disable_kv_cache": (Form("0.5.13", "0.5.23", "prefill-only-disable-kv-cache", "flag"),),
@@ -1141,47 +1137,47 @@ OPTIONS = {
             "0.5.11",
             "quantization",
             "text",
-            "awq fp8 mxfp8 gptq marlin gptq_marlin awq_marlin bitsandbytes gguf modelopt modelopt_fp8 "
-            "modelopt_fp4 modelopt_mixed petit_nvfp4 w8a8_int8 w8a8_fp8 moe_wna16 qoq w4afp8 mxfp4 "
-            "auto-round compressed-tensors modelslim quark_int4fp8_moe unquant",
+            "auto-round awq awq_marlin bitsandbytes compressed-tensors fp8 gguf gptq gptq_marlin marlin "
+            "modelopt modelopt_fp4 modelopt_fp8 modelopt_mixed modelslim moe_wna16 mxfp4 mxfp8 "
+            "petit_nvfp4 qoq quark_int4fp8_moe unquant w4afp8 w8a8_fp8 w8a8_int8",
         ),
         Form(
             "0.5.13",
             "0.5.13",
             "quantization",
             "text",
-            "awq fp8 mxfp8 gptq marlin gptq_marlin awq_marlin bitsandbytes gguf modelopt modelopt_fp8 "
-            "modelopt_fp4 modelopt_mixed petit_nvfp4 w8a8_int8 w8a8_fp8 moe_wna16 qoq w4afp8 mxfp4 "
-            "auto-round compressed-tensors modelslim quark quark_int4fp8_moe quark_mxfp4 mlx_q4 mlx_q8 "
-            "unquant",
+            "auto-round awq awq_marlin bitsandbytes compressed-tensors fp8 gguf gptq gptq_marlin marlin "
+            "mlx_q4 mlx_q8 modelopt modelopt_fp4 modelopt_fp8 modelopt_mixed modelslim moe_wna16 mxfp4 "
+            "mxfp8 petit_nvfp4 qoq quark quark_int4fp8_moe quark_mxfp4 unquant w4afp8 w8a8_fp8 "
+            "w8a8_int8",
         ),
         Form(
             "0.5.18",
             "0.5.18",
             "quantization",
             "text",
-            "awq fp8 mxfp8 gptq marlin gptq_marlin awq_marlin bitsandbytes gguf modelopt modelopt_fp8 "
-            "modelopt_fp4 nvfp4_online modelopt_mixed petit_nvfp4 w8a8_int8 w8a8_fp8 moe_wna16 w4afp8 "
-            "mxfp4 auto-round auto-round-int8 compressed-tensors modelslim mxfp_w4a8 quark "
-            "quark_int4fp8_moe quark_mxfp4 mlx_q4 mlx_q8 unquant humming",
+            "auto-round auto-round-int8 awq awq_marlin bitsandbytes compressed-tensors fp8 gguf gptq "
+            "gptq_marlin humming marlin mlx_q4 mlx_q8 modelopt modelopt_fp4 modelopt_fp8 modelopt_mixed "
+            "modelslim moe_wna16 mxfp4 mxfp8 mxfp_w4a8 nvfp4_online petit_nvfp4 quark quark_int4fp8_moe "
+            "quark_mxfp4 unquant w4afp8 w8a8_fp8 w8a8_int8",
         ),
         Form(
             "0.5.20",
             "0.5.23",
             "quantization",
             "text",
-            "awq fp8 mxfp8 gptq gptq_marlin awq_marlin bitsandbytes gguf modelopt modelopt_fp8 "
-            "modelopt_fp4 nvfp4_online modelopt_mixed petit_nvfp4 w8a8_int8 w8a8_fp8 moe_wna16 w4afp8 "
-            "mxfp4 auto-round auto-round-int8 compressed-tensors modelslim mxfp_w4a8 quark "
-            "quark_int4fp8_moe quark_mxfp4 mlx_q4 mlx_q8 unquant humming",
+            "auto-round auto-round-int8 awq awq_marlin bitsandbytes compressed-tensors fp8 gguf gptq "
+            "gptq_marlin humming mlx_q4 mlx_q8 modelopt modelopt_fp4 modelopt_fp8 modelopt_mixed "
+            "modelslim moe_wna16 mxfp4 mxfp8 mxfp_w4a8 nvfp4_online petit_nvfp4 quark quark_int4fp8_moe "
+            "quark_mxfp4 unquant w4afp8 w8a8_fp8 w8a8_int8",
         ),
     ),
     "quantization_param_path": (Form("0.5.11", "0.5.23", "quantization-param-path", "text"),),
     "quantize_and_serve": (Form("0.5.11", "0.5.23", "quantize-and-serve", "flag"),),
     "radix_cache_backend": (Form("0.5.13", "0.5.23", "radix-cache-backend", "text"),),
     "radix_eviction_policy": (
-        Form("0.5.11", "0.5.20", "radix-eviction-policy", "text", "lru lfu slru priority"),
-        Form("0.5.23", "0.5.23", "radix-eviction-policy", "text", "lru lfu slru priority tlru"),
+        Form("0.5.11", "0.5.20", "radix-eviction-policy", "text", "lfu lru priority slru"),
+        Form("0.5.23", "0.5.23", "radix-eviction-policy", "text", "lfu lru priority slru tlru"),
     ),
     "radix_eviction_policy_config": (Form("0.5.20", "0.5.23", "radix-eviction-policy-config", "json"),),
     "random_seed": (Form("0.5.11", "0.5.23", "random-seed", "int"),),
@@ -1191,52 +1187,52 @@ OPTIONS = {
             "0.5.11",
             "reasoning-parser",
             "text",
-            "deepseek-r1 deepseek-v3 glm45 hunyuan gpt-oss kimi kimi_k2 mimo qwen3 qwen3-thinking "
-            "minimax minimax-append-think step3 step3p5 mistral nemotron_3 interns1 gemma4",
+            "deepseek-r1 deepseek-v3 gemma4 glm45 gpt-oss hunyuan interns1 kimi kimi_k2 mimo minimax "
+            "minimax-append-think mistral nemotron_3 qwen3 qwen3-thinking step3 step3p5",
         ),
         Form(
             "0.5.13",
             "0.5.13",
             "reasoning-parser",
             "text",
-            "auto apertus2509 deepseek-r1 deepseek-v3 deepseek-v4 glm45 hunyuan gpt-oss kimi kimi_k2 "
-            "mimo poolside_v1 qwen3 qwen3-thinking minimax minimax-append-think step3 step3p5 mistral "
-            "nemotron_3 interns1 gemma4 cohere_command4",
+            "apertus2509 auto cohere_command4 deepseek-r1 deepseek-v3 deepseek-v4 gemma4 glm45 gpt-oss "
+            "hunyuan interns1 kimi kimi_k2 mimo minimax minimax-append-think mistral nemotron_3 "
+            "poolside_v1 qwen3 qwen3-thinking step3 step3p5",
         ),
         Form(
             "0.5.18",
             "0.5.18",
             "reasoning-parser",
             "text",
-            "auto apertus2509 deepseek-r1 deepseek-v3 deepseek-v4 glm45 hunyuan gpt-oss kimi kimi_k2 "
-            "kimi_k3 mimo muse poolside_v1 qwen3 qwen3-thinking minimax minimax-append-think minimax-m3 "
-            "step3 step3p5 mistral nemotron_3 interns1 gemma4 inkling cohere_command4",
+            "apertus2509 auto cohere_command4 deepseek-r1 deepseek-v3 deepseek-v4 gemma4 glm45 gpt-oss "
+            "hunyuan inkling interns1 kimi kimi_k2 kimi_k3 mimo minimax minimax-append-think minimax-m3 "
+            "mistral muse nemotron_3 poolside_v1 qwen3 qwen3-thinking step3 step3p5",
         ),
         Form(
             "0.5.20",
             "0.5.20",
             "reasoning-parser",
             "text",
-            "auto apertus2509 deepseek-r1 deepseek-v3 deepseek-v4 dots glm45 ling3 hunyuan gpt-oss "
-            "k2_horizon kimi kimi_k2 kimi_k3 mimo muse poolside_v1 qwen3 qwen3-thinking minimax "
-            "minimax-append-think minimax-m3 nanbeige step3 step3p5 mistral nemotron_3 "
-            "granite_thinking_parser interns1 gemma4 inkling cohere_command4",
+            "apertus2509 auto cohere_command4 deepseek-r1 deepseek-v3 deepseek-v4 dots gemma4 glm45 "
+            "gpt-oss granite_thinking_parser hunyuan inkling interns1 k2_horizon kimi kimi_k2 kimi_k3 "
+            "ling3 mimo minimax minimax-append-think minimax-m3 mistral muse nanbeige nemotron_3 "
+            "poolside_v1 qwen3 qwen3-thinking step3 step3p5",
         ),
         Form(
             "0.5.23",
             "0.5.23",
             "reasoning-parser",
             "text",
-            "auto apertus2509 beam deepseek-r1 deepseek-v3 deepseek-v4 deepseek-v41 dots glm45 ling3 "
-            "hunyuan gpt-oss k2_horizon kimi kimi_k2 kimi_k3 mimo muse poolside_v1 qwen3 qwen3-thinking "
-            "minimax minimax-append-think minimax-m3 nanbeige step3 step3p5 mistral nemotron_3 "
-            "granite_thinking_parser interns1 gemma4 inkling iquest_q1 cohere_command4 gigachat35 "
-            "response_template",
+            "apertus2509 auto beam cohere_command4 deepseek-r1 deepseek-v3 deepseek-v4 deepseek-v41 "
+            "dots gemma4 gigachat35 glm45 gpt-oss granite_thinking_parser hunyuan inkling interns1 "
+            "iquest_q1 k2_horizon kimi kimi_k2 kimi_k3 ling3 mimo minimax minimax-append-think "
+            "minimax-m3 mistral muse nanbeige nemotron_3 poolside_v1 qwen3 qwen3-thinking "
+            "response_template step3 step3p5",
         ),
     ),
     "record_nolora_graph": (Form("0.5.11", "0.5.11", "record-nolora-graph", "switch", "", False),),
     "remote_instance_weight_loader_backend": (
-        Form("0.5.11", "0.5.23", "remote-instance-weight-loader-backend", "text", "transfer_engine nccl modelexpress"),
+        Form("0.5.11", "0.5.23", "remote-instance-weight-loader-backend", "text", "modelexpress nccl transfer_engine"),
     ),
     "remote_instance_weight_loader_seed_instance_ip": (
         Form("0.5.11", "0.5.23", "remote-instance-weight-loader-seed-instance-ip", "text"),
@@ -1252,32 +1248,29 @@ OPTIONS = {
     ),
     "retraction_policy": (Form("0.5.18", "0.5.23", "retraction-policy", "text", "length priority"),),
     "return_aux_hidden_state_layer_ids": (Form("0.5.23", "0.5.23", "return-aux-hidden-state-layer-ids", "ints"),),
-    "return_hidden_states_mode": (Form("0.5.18", "0.5.23", "return-hidden-states-mode", "text", "last full"),),
+    "return_hidden_states_mode": (Form("0.5.18", "0.5.23", "return-hidden-states-mode", "text", "full last"),),
     "return_input_ids": (Form("0.5.20", "0.5.23", "return-input-ids", "flag"),),
     "return_output_ids": (Form("0.5.20", "0.5.23", "return-output-ids", "flag"),),
     "revision": (Form("0.5.11", "0.5.23", "revision", "text"),),
     "rl_on_policy_target": (Form("0.5.11", "0.5.23", "rl-on-policy-target", "text", "fsdp"),),
     "rl_quant_profile": (Form("0.5.11", "0.5.23", "rl-quant-profile", "text"),),
     "sampling_backend": (
-        Form("0.5.11", "0.5.11", "sampling-backend", "text", "pytorch flashinfer ascend"),
-        Form("0.5.13", "0.5.13", "sampling-backend", "text", "ascend flashinfer pytorch"),
-        Form("0.5.18", "0.5.18", "sampling-backend", "text", "flashinfer ascend pytorch"),
-        Form("0.5.20", "0.5.20", "sampling-backend", "text", "ascend pytorch flashinfer"),
-        Form("0.5.23", "0.5.23", "sampling-backend", "text", "flashinfer intel_xpu ascend pytorch"),
+        Form("0.5.11", "0.5.20", "sampling-backend", "text", "ascend flashinfer pytorch"),
+        Form("0.5.23", "0.5.23", "sampling-backend", "text", "ascend flashinfer intel_xpu pytorch"),
     ),
-    "sampling_defaults": (Form("0.5.11", "0.5.23", "sampling-defaults", "text", "openai model"),),
+    "sampling_defaults": (Form("0.5.11", "0.5.23", "sampling-defaults", "text", "model openai"),),
     "sampling_mask_max_tokens": (Form("0.5.20", "0.5.23", "sampling-mask-max-tokens", "int"),),
     "schedule_conservativeness": (Form("0.5.11", "0.5.23", "schedule-conservativeness", "float"),),
     "schedule_low_priority_values_first": (Form("0.5.11", "0.5.23", "schedule-low-priority-values-first", "flag"),),
     "schedule_policy": (
-        Form("0.5.11", "0.5.18", "schedule-policy", "text", "lpm random fcfs dfs-weight lof priority routing-key"),
-        Form("0.5.20", "0.5.20", "schedule-policy", "text", "lpm random fcfs dfs-weight lof priority routing-key hrrn"),
+        Form("0.5.11", "0.5.18", "schedule-policy", "text", "dfs-weight fcfs lof lpm priority random routing-key"),
+        Form("0.5.20", "0.5.20", "schedule-policy", "text", "dfs-weight fcfs hrrn lof lpm priority random routing-key"),
         Form(
             "0.5.23",
             "0.5.23",
             "schedule-policy",
             "text",
-            "lpm random fcfs dfs-weight lof priority routing-key hrrn shortest-prefill-first",
+            "dfs-weight fcfs hrrn lof lpm priority random routing-key shortest-prefill-first",
         ),
     ),
     "scheduler_recv_interval": (Form("0.5.11", "0.5.23", "scheduler-recv-interval", "int"),),
@@ -1302,17 +1295,17 @@ OPTIONS = {
     "speculative_adaptive": (Form("0.5.11", "0.5.23", "speculative-adaptive", "flag"),),
     "speculative_adaptive_config": (Form("0.5.11", "0.5.23", "speculative-adaptive-config", "text"),),
     "speculative_algorithm": (
-        Form("0.5.11", "0.5.11", "speculative-algorithm", "text", "DFLASH EAGLE EAGLE3 NEXTN STANDALONE NGRAM"),
+        Form("0.5.11", "0.5.11", "speculative-algorithm", "text", "DFLASH EAGLE EAGLE3 NEXTN NGRAM STANDALONE"),
         Form("0.5.13", "0.5.23", "speculative-algorithm", "text"),
     ),
-    "speculative_attention_mode": (Form("0.5.11", "0.5.23", "speculative-attention-mode", "text", "prefill decode"),),
+    "speculative_attention_mode": (Form("0.5.11", "0.5.23", "speculative-attention-mode", "text", "decode prefill"),),
     "speculative_dflash_block_size": (Form("0.5.11", "0.5.23", "speculative-dflash-block-size", "int"),),
     "speculative_domino_candidate_pool_size": (
         Form("0.5.20", "0.5.23", "speculative-domino-candidate-pool-size", "int"),
     ),
     "speculative_draft_attention_backend": (Form("0.5.11", "0.5.23", "speculative-draft-attention-backend", "text"),),
     "speculative_draft_kv_cache_dtype": (
-        Form("0.5.18", "0.5.23", "speculative-draft-kv-cache-dtype", "text", "auto fp8_e5m2 fp8_e4m3 bf16 bfloat16"),
+        Form("0.5.18", "0.5.23", "speculative-draft-kv-cache-dtype", "text", "auto bf16 bfloat16 fp8_e4m3 fp8_e5m2"),
     ),
     "speculative_draft_load_format": (
         Form(
@@ -1320,33 +1313,33 @@ OPTIONS = {
             "0.5.13",
             "speculative-draft-load-format",
             "text",
-            "auto pt safetensors npcache dummy sharded_state gguf bitsandbytes mistral layered flash_rl "
-            "remote remote_instance fastsafetensors private runai_streamer",
+            "auto bitsandbytes dummy fastsafetensors flash_rl gguf layered mistral npcache private pt "
+            "remote remote_instance runai_streamer safetensors sharded_state",
         ),
         Form(
             "0.5.18",
             "0.5.18",
             "speculative-draft-load-format",
             "text",
-            "auto pt safetensors npcache dummy sharded_state presharded gguf bitsandbytes mistral "
-            "layered flash_rl remote remote_instance fastsafetensors private runai_streamer",
+            "auto bitsandbytes dummy fastsafetensors flash_rl gguf layered mistral npcache presharded "
+            "private pt remote remote_instance runai_streamer safetensors sharded_state",
         ),
         Form(
             "0.5.20",
             "0.5.20",
             "speculative-draft-load-format",
             "text",
-            "auto pt safetensors npcache dummy sharded_state presharded gguf expert_pack bitsandbytes "
-            "mistral layered flash_rl remote remote_instance fastsafetensors private runai_streamer",
+            "auto bitsandbytes dummy expert_pack fastsafetensors flash_rl gguf layered mistral npcache "
+            "presharded private pt remote remote_instance runai_streamer safetensors sharded_state",
         ),
         Form(
             "0.5.23",
             "0.5.23",
             "speculative-draft-load-format",
             "text",
-            "auto pt safetensors instanttensor npcache dummy sharded_state presharded gguf expert_pack "
-            "bitsandbytes mistral layered flash_rl remote remote_instance fastsafetensors private "
-            "runai_streamer",
+            "auto bitsandbytes dummy expert_pack fastsafetensors flash_rl gguf instanttensor layered "
+            "mistral npcache presharded private pt remote remote_instance runai_streamer safetensors "
+            "sharded_state",
         ),
     ),
     "speculative_draft_model_path": (Form("0.5.11", "0.5.23", "speculative-draft-model-path", "text"),),
@@ -1356,39 +1349,39 @@ OPTIONS = {
             "0.5.11",
             "speculative-draft-model-quantization",
             "text",
-            "awq fp8 mxfp8 gptq marlin gptq_marlin awq_marlin bitsandbytes gguf modelopt modelopt_fp8 "
-            "modelopt_fp4 modelopt_mixed petit_nvfp4 w8a8_int8 w8a8_fp8 moe_wna16 qoq w4afp8 mxfp4 "
-            "auto-round compressed-tensors modelslim quark_int4fp8_moe unquant",
+            "auto-round awq awq_marlin bitsandbytes compressed-tensors fp8 gguf gptq gptq_marlin marlin "
+            "modelopt modelopt_fp4 modelopt_fp8 modelopt_mixed modelslim moe_wna16 mxfp4 mxfp8 "
+            "petit_nvfp4 qoq quark_int4fp8_moe unquant w4afp8 w8a8_fp8 w8a8_int8",
         ),
         Form(
             "0.5.13",
             "0.5.13",
             "speculative-draft-model-quantization",
             "text",
-            "awq fp8 mxfp8 gptq marlin gptq_marlin awq_marlin bitsandbytes gguf modelopt modelopt_fp8 "
-            "modelopt_fp4 modelopt_mixed petit_nvfp4 w8a8_int8 w8a8_fp8 moe_wna16 qoq w4afp8 mxfp4 "
-            "auto-round compressed-tensors modelslim quark quark_int4fp8_moe quark_mxfp4 mlx_q4 mlx_q8 "
-            "unquant",
+            "auto-round awq awq_marlin bitsandbytes compressed-tensors fp8 gguf gptq gptq_marlin marlin "
+            "mlx_q4 mlx_q8 modelopt modelopt_fp4 modelopt_fp8 modelopt_mixed modelslim moe_wna16 mxfp4 "
+            "mxfp8 petit_nvfp4 qoq quark quark_int4fp8_moe quark_mxfp4 unquant w4afp8 w8a8_fp8 "
+            "w8a8_int8",
         ),
         Form(
             "0.5.18",
             "0.5.18",
             "speculative-draft-model-quantization",
             "text",
-            "awq fp8 mxfp8 gptq marlin gptq_marlin awq_marlin bitsandbytes gguf modelopt modelopt_fp8 "
-            "modelopt_fp4 nvfp4_online modelopt_mixed petit_nvfp4 w8a8_int8 w8a8_fp8 moe_wna16 w4afp8 "
-            "mxfp4 auto-round auto-round-int8 compressed-tensors modelslim mxfp_w4a8 quark "
-            "quark_int4fp8_moe quark_mxfp4 mlx_q4 mlx_q8 unquant humming",
+            "auto-round auto-round-int8 awq awq_marlin bitsandbytes compressed-tensors fp8 gguf gptq "
+            "gptq_marlin humming marlin mlx_q4 mlx_q8 modelopt modelopt_fp4 modelopt_fp8 modelopt_mixed "
+            "modelslim moe_wna16 mxfp4 mxfp8 mxfp_w4a8 nvfp4_online petit_nvfp4 quark quark_int4fp8_moe "
+            "quark_mxfp4 unquant w4afp8 w8a8_fp8 w8a8_int8",
         ),
         Form(
             "0.5.20",
             "0.5.23",
             "speculative-draft-model-quantization",
             "text",
-            "awq fp8 mxfp8 gptq gptq_marlin awq_marlin bitsandbytes gguf modelopt modelopt_fp8 "
-            "modelopt_fp4 nvfp4_online modelopt_mixed petit_nvfp4 w8a8_int8 w8a8_fp8 moe_wna16 w4afp8 "
-            "mxfp4 auto-round auto-round-int8 compressed-tensors modelslim mxfp_w4a8 quark "
-            "quark_int4fp8_moe quark_mxfp4 mlx_q4 mlx_q8 unquant humming",
+            "auto-round auto-round-int8 awq awq_marlin bitsandbytes compressed-tensors fp8 gguf gptq "
+            "gptq_marlin humming mlx_q4 mlx_q8 modelopt modelopt_fp4 modelopt_fp8 modelopt_mixed "
+            "modelslim moe_wna16 mxfp4 mxfp8 mxfp_w4a8 nvfp4_online petit_nvfp4 quark quark_int4fp8_moe "
+            "quark_mxfp4 unquant w4afp8 w8a8_fp8 w8a8_int8",
         ),
     ),
     "speculative_draft_model_revision": (Form("0.5.11", "0.5.23", "speculative-draft-model-revision", "text"),),
@@ -1399,7 +1392,7 @@ OPTIONS = {
         Form("0.5.20", "0.5.23", "speculative-draft-window-size", "int"),
     ),
     "speculative_dsa_topk_backend": (
-        Form("0.5.20", "0.5.23", "speculative-dsa-topk-backend", "text", "sgl-kernel torch flashinfer"),
+        Form("0.5.20", "0.5.23", "speculative-dsa-topk-backend", "text", "flashinfer sgl-kernel torch"),
     ),
     "speculative_dspark_align_verify_tokens_to_graph_tier": (
         Form("0.5.18", "0.5.23", "speculative-dspark-align-verify-tokens-to-graph-tier", "flag"),
@@ -1419,28 +1412,28 @@ OPTIONS = {
             "0.5.11",
             "speculative-moe-a2a-backend",
             "text",
-            "none deepep mooncake nixl mori ascend_fuseep flashinfer",
+            "ascend_fuseep deepep flashinfer mooncake mori nixl none",
         ),
         Form(
             "0.5.13",
             "0.5.13",
             "speculative-moe-a2a-backend",
             "text",
-            "none deepep mooncake nixl mori ascend_fuseep flashinfer megamoe",
+            "ascend_fuseep deepep flashinfer megamoe mooncake mori nixl none",
         ),
         Form(
             "0.5.18",
             "0.5.18",
             "speculative-moe-a2a-backend",
             "text",
-            "none deepep mooncake nixl mori ascend_fuseep flashinfer megamoe pplx ascend_tp",
+            "ascend_fuseep ascend_tp deepep flashinfer megamoe mooncake mori nixl none pplx",
         ),
         Form(
             "0.5.20",
             "0.5.23",
             "speculative-moe-a2a-backend",
             "text",
-            "none deepep mooncake nixl mori ascend_fuseep flashinfer megamoe deepep_v2 pplx ascend_tp",
+            "ascend_fuseep ascend_tp deepep deepep_v2 flashinfer megamoe mooncake mori nixl none pplx",
         ),
     ),
     "speculative_moe_runner_backend": (
@@ -1449,46 +1442,45 @@ OPTIONS = {
             "0.5.11",
             "speculative-moe-runner-backend",
             "text",
-            "auto deep_gemm triton triton_kernel flashinfer_trtllm flashinfer_trtllm_routed "
-            "flashinfer_cutlass flashinfer_mxfp4 flashinfer_cutedsl cutlass aiter",
+            "aiter auto cutlass deep_gemm flashinfer_cutedsl flashinfer_cutlass flashinfer_mxfp4 "
+            "flashinfer_trtllm flashinfer_trtllm_routed triton triton_kernel",
         ),
         Form(
             "0.5.13",
             "0.5.13",
             "speculative-moe-runner-backend",
             "text",
-            "auto deep_gemm triton triton_kernel flashinfer_trtllm experimental_sgl_trtllm "
-            "flashinfer_trtllm_routed flashinfer_cutlass flashinfer_mxfp4 flashinfer_cutedsl cutlass "
-            "aiter marlin",
+            "aiter auto cutlass deep_gemm experimental_sgl_trtllm flashinfer_cutedsl flashinfer_cutlass "
+            "flashinfer_mxfp4 flashinfer_trtllm flashinfer_trtllm_routed marlin triton triton_kernel",
         ),
         Form(
             "0.5.18",
             "0.5.18",
             "speculative-moe-runner-backend",
             "text",
-            "auto deep_gemm triton triton_kernel flashinfer_trtllm experimental_sgl_trtllm "
-            "flashinfer_trtllm_routed flashinfer_cutlass flashinfer_mxfp4 flashinfer_cutedsl cutlass "
-            "aiter marlin humming experimental_sgl_marlin hpc_ops megamoe",
+            "aiter auto cutlass deep_gemm experimental_sgl_marlin experimental_sgl_trtllm "
+            "flashinfer_cutedsl flashinfer_cutlass flashinfer_mxfp4 flashinfer_trtllm "
+            "flashinfer_trtllm_routed hpc_ops humming marlin megamoe triton triton_kernel",
         ),
         Form(
             "0.5.20",
             "0.5.20",
             "speculative-moe-runner-backend",
             "text",
-            "auto deep_gemm triton triton_kernel flashinfer_trtllm experimental_sgl_trtllm "
-            "flashinfer_trtllm_routed flashinfer_cutlass flashinfer_mxfp4 flashinfer_cutedsl "
-            "flashinfer_megamoe cutlass aiter marlin humming experimental_sgl_marlin hpc_ops megamoe "
-            "intel_xpu",
+            "aiter auto cutlass deep_gemm experimental_sgl_marlin experimental_sgl_trtllm "
+            "flashinfer_cutedsl flashinfer_cutlass flashinfer_megamoe flashinfer_mxfp4 "
+            "flashinfer_trtllm flashinfer_trtllm_routed hpc_ops humming intel_xpu marlin megamoe triton "
+            "triton_kernel",
         ),
         Form(
             "0.5.23",
             "0.5.23",
             "speculative-moe-runner-backend",
             "text",
-            "auto deep_gemm triton triton_kernel flashinfer_trtllm experimental_sgl_trtllm "
-            "flashinfer_trtllm_routed flashinfer_cutlass flashinfer_mxfp4 flashinfer_cutedsl "
-            "flashinfer_megamoe cutlass aiter marlin humming experimental_sgl_marlin lora_cutedsl "
-            "lora_triton lora_marlin hpc_ops megamoe intel_xpu",
+            "aiter auto cutlass deep_gemm experimental_sgl_marlin experimental_sgl_trtllm "
+            "flashinfer_cutedsl flashinfer_cutlass flashinfer_megamoe flashinfer_mxfp4 "
+            "flashinfer_trtllm flashinfer_trtllm_routed hpc_ops humming intel_xpu lora_cutedsl "
+            "lora_marlin lora_triton marlin megamoe triton triton_kernel",
         ),
     ),
     "speculative_ngram_capacity": (Form("0.5.11", "0.5.23", "speculative-ngram-capacity", "int"),),
@@ -1515,7 +1507,7 @@ OPTIONS = {
     "ssl_certfile": (Form("0.5.11", "0.5.23", "ssl-certfile", "text"),),
     "ssl_keyfile": (Form("0.5.11", "0.5.23", "ssl-keyfile", "text"),),
     "ssl_keyfile_password": (Form("0.5.11", "0.5.23", "ssl-keyfile-password", "text"),),
-    "startup_weight_load_mode": (Form("0.5.18", "0.5.23", "startup-weight-load-mode", "text", "serial overlap"),),
+    "startup_weight_load_mode": (Form("0.5.18", "0.5.23", "startup-weight-load-mode", "text", "overlap serial"),),
     "stream_interval": (Form("0.5.11", "0.5.23", "stream-interval", "int"),),
     "stream_response_default_include_usage": (
         Form("0.5.11", "0.5.23", "stream-response-default-include-usage", "flag"),
@@ -1524,7 +1516,7 @@ OPTIONS = {
     "swa_full_tokens_ratio": (Form("0.5.11", "0.5.23", "swa-full-tokens-ratio", "float"),),
     "swa_prefix_tails": (Form("0.5.23", "0.5.23", "swa-prefix-tails", "int"),),
     "tbo_token_distribution_threshold": (Form("0.5.11", "0.5.23", "tbo-token-distribution-threshold", "float"),),
-    "tokenizer_backend": (Form("0.5.11", "0.5.23", "tokenizer-backend", "text", "huggingface fastokens"),),
+    "tokenizer_backend": (Form("0.5.11", "0.5.23", "tokenizer-backend", "text", "fastokens huggingface"),),
     "tokenizer_metrics_allowed_custom_labels": (
         Form("0.5.11", "0.5.23", "tokenizer-metrics-allowed-custom-labels", "texts"),
     ),
@@ -1540,49 +1532,50 @@ OPTIONS = {
             "0.5.11",
             "tool-call-parser",
             "text",
-            "deepseekv3 deepseekv31 deepseekv32 glm glm45 glm47 gpt-oss kimi_k2 lfm2 llama3 mimo "
-            "mistral pythonic qwen qwen25 qwen3_coder step3 step3p5 minimax-m2 trinity interns1 hermes "
-            "hunyuan gigachat3 gemma4",
+            "deepseekv3 deepseekv31 deepseekv32 gemma4 gigachat3 glm glm45 glm47 gpt-oss hermes hunyuan "
+            "interns1 kimi_k2 lfm2 llama3 mimo minimax-m2 mistral pythonic qwen qwen25 qwen3_coder "
+            "step3 step3p5 trinity",
         ),
         Form(
             "0.5.13",
             "0.5.13",
             "tool-call-parser",
             "text",
-            "auto apertus2509 cohere_command4 deepseekv3 deepseekv31 deepseekv32 deepseekv4 glm glm45 "
-            "glm47 gpt-oss kimi_k2 lfm2 llama3 mimo minicpm5 mistral poolside_v1 pythonic qwen qwen25 "
-            "qwen3_coder step3 step3p5 minimax-m2 trinity interns1 hermes hunyuan gigachat3 gemma4",
+            "apertus2509 auto cohere_command4 deepseekv3 deepseekv31 deepseekv32 deepseekv4 gemma4 "
+            "gigachat3 glm glm45 glm47 gpt-oss hermes hunyuan interns1 kimi_k2 lfm2 llama3 mimo "
+            "minicpm5 minimax-m2 mistral poolside_v1 pythonic qwen qwen25 qwen3_coder step3 step3p5 "
+            "trinity",
         ),
         Form(
             "0.5.18",
             "0.5.18",
             "tool-call-parser",
             "text",
-            "auto apertus2509 cohere_command4 deepseekv3 deepseekv31 deepseekv32 deepseekv4 glm glm45 "
-            "glm47 gpt-oss kimi_k2 kimi_k3 lfm2 llama3 mimo minicpm5 mistral muse poolside_v1 pythonic "
-            "qwen qwen25 qwen3_coder step3 step3p5 minimax-m2 minimax-m3 trinity interns1 hermes "
-            "hunyuan gigachat3 gemma4 inkling",
+            "apertus2509 auto cohere_command4 deepseekv3 deepseekv31 deepseekv32 deepseekv4 gemma4 "
+            "gigachat3 glm glm45 glm47 gpt-oss hermes hunyuan inkling interns1 kimi_k2 kimi_k3 lfm2 "
+            "llama3 mimo minicpm5 minimax-m2 minimax-m3 mistral muse poolside_v1 pythonic qwen qwen25 "
+            "qwen3_coder step3 step3p5 trinity",
         ),
         Form(
             "0.5.20",
             "0.5.20",
             "tool-call-parser",
             "text",
-            "auto apertus2509 cohere_command4 deepseekv3 deepseekv31 deepseekv32 deepseekv4 dots glm "
-            "glm45 glm47 gpt-oss k2_horizon kimi_k2 kimi_k3 lfm2 ling3 llama3 mimo minicpm5 mistral "
-            "muse poolside_v1 pythonic qwen qwen25 qwen3_coder spark25 step3 step3p5 minimax-m2 "
-            "minimax-m3 nanbeige trinity interns1 hermes hunyuan gigachat3 gemma4 inkling",
+            "apertus2509 auto cohere_command4 deepseekv3 deepseekv31 deepseekv32 deepseekv4 dots gemma4 "
+            "gigachat3 glm glm45 glm47 gpt-oss hermes hunyuan inkling interns1 k2_horizon kimi_k2 "
+            "kimi_k3 lfm2 ling3 llama3 mimo minicpm5 minimax-m2 minimax-m3 mistral muse nanbeige "
+            "poolside_v1 pythonic qwen qwen25 qwen3_coder spark25 step3 step3p5 trinity",
         ),
         Form(
             "0.5.23",
             "0.5.23",
             "tool-call-parser",
             "text",
-            "auto apertus2509 beam cohere_command4 deepseekv3 deepseekv31 deepseekv32 deepseekv4 "
-            "deepseekv41 dots glm glm45 glm47 gpt-oss k2_horizon kimi_k2 kimi_k3 lfm2 ling3 llama3 mimo "
-            "minicpm5 mistral muse poolside_v1 pythonic qwen qwen25 qwen3_coder spark25 step3 step3p5 "
-            "minimax-m2 minimax-m3 nanbeige trinity interns1 hermes hunyuan gigachat3 gigachat35 gemma4 "
-            "inkling iquest_q1 response_template",
+            "apertus2509 auto beam cohere_command4 deepseekv3 deepseekv31 deepseekv32 deepseekv4 "
+            "deepseekv41 dots gemma4 gigachat3 gigachat35 glm glm45 glm47 gpt-oss hermes hunyuan "
+            "inkling interns1 iquest_q1 k2_horizon kimi_k2 kimi_k3 lfm2 ling3 llama3 mimo minicpm5 "
+            "minimax-m2 minimax-m3 mistral muse nanbeige poolside_v1 pythonic qwen qwen25 qwen3_coder "
+            "response_template spark25 step3 step3p5 trinity",
         ),
     ),
     "tool_server": (Form("0.5.11", "0.5.23", "tool-server", "text"),),
@@ -1598,7 +1591,7 @@ OPTIONS = {
     "trust_request_chat_template": (Form("0.5.23", "0.5.23", "trust-request-chat-template", "flag"),),
     "unified_cache_external_linker_backend": (
         Form("0.5.20", "0.5.20", "unified-cache-external-linker-backend", "text", "mooncake mori"),
-        Form("0.5.23", "0.5.23", "unified-cache-external-linker-backend", "text", "mooncake mori dynamic"),
+        Form("0.5.23", "0.5.23", "unified-cache-external-linker-backend", "text", "dynamic mooncake mori"),
     ),
     "unified_cache_external_linker_config": (Form("0.5.23", "0.5.23", "unified-cache-external-linker-config", "json"),),
     "uno_lora_path": (Form("0.5.20", "0.5.23", "uno-lora-path", "text"),),
@@ -1607,7 +1600,7 @@ OPTIONS = {
     "warmups": (Form("0.5.11", "0.5.23", "warmups", "text"),),
     "watchdog_timeout": (Form("0.5.11", "0.5.23", "watchdog-timeout", "float"),),
     "watermark_config": (Form("0.5.23", "0.5.23", "watermark-config", "text"),),
-    "weight_cache_mode": (Form("0.5.18", "0.5.23", "weight-cache-mode", "text", "off daemon client"),),
+    "weight_cache_mode": (Form("0.5.18", "0.5.23", "weight-cache-mode", "text", "client daemon off"),),
     "weight_cache_socket": (Form("0.5.18", "0.5.23", "weight-cache-socket", "text"),),
     "weight_cache_timeout": (Form("0.5.18", "0.5.23", "weight-cache-timeout", "int"),),
     "weight_loader_disable_mmap": (Form("0.5.11", "0.5.23", "weight-loader-disable-mmap", "flag"),),

@@ -10,7 +10,12 @@ import json
 import re
 from collections.abc import Mapping
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_form import is_list, plain
+from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_form import (
+    MAX_DEPTH,
+    InvalidProfile,
+    is_list,
+    plain,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_options import (
     UnknownVersion,
     complaints,
@@ -36,6 +41,7 @@ SECRETS = ("api_key", "admin_api_key")
 CONFIG_DIRECTORY = "/etc/gpu_node_tuning/sglang"
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 30000
+LISTENING = ("nccl_port", "grpc_port", "gated_launch_port", "smg_http_sidecar_port")  # besides the port itself
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - names the addresses, binds none
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?", re.ASCII)
 MAX_PATH = 4096
@@ -74,8 +80,14 @@ def planned(instance: Mapping, profile: Mapping, version: str, defaults: Mapping
     """
     if not isinstance(instance, Mapping):
         raise InstanceError([f"sglang_instances: each must be a mapping, not {kind_of(instance)} ({show(instance)})."])
-    given, profile, defaults = plain(instance), plain(profile or {}), plain(defaults)
-    where = _where(given)
+    where = _where(instance)
+    try:
+        given, profile, defaults = plain(instance), plain(profile or {}), plain(defaults)
+    except InvalidProfile as error:
+        fault = (
+            f"{where}: it, or the profile, is nested deeper than {MAX_DEPTH} levels. Does an anchor refer to itself?"
+        )
+        raise InstanceError([fault]) from error
     faults = _faults(given, where)
     try:
         known, remark = table_version(version)
@@ -119,7 +131,7 @@ def complaints_together(instances: list, gpu_count: int | None) -> list:
     """What is wrong with the instances of one node beside each other; ``gpu_count`` is None where it is not known."""
     if not is_list(instances):
         return [f"sglang_instances: must be a list, not {kind_of(instances)} ({show(instances)})."]
-    usable = [plain(instance) for instance in instances if isinstance(instance, Mapping)]
+    usable = [instance for instance in instances if isinstance(instance, Mapping)]
     found = []
     names = [instance.get("name") for instance in usable]
     for name in dict.fromkeys(name for name in names if isinstance(name, str)):
@@ -144,6 +156,13 @@ def gpus_needed(args: Mapping) -> int:
     ranks = size("tp_size") * size("pp_size")
     within_tp = args.get("enable_dp_attention") is True or size("attn_dp_size") > 1
     return -(-ranks * (1 if within_tp else size("dp_size")) // size("nnodes"))
+
+
+def gpus_to_be_seen(args: Mapping) -> int:
+    """GPUs that must be visible: the ranks take them from base_gpu_id on, in steps of gpu_id_step."""
+    base, step = (args.get(name) for name in ("base_gpu_id", "gpu_id_step"))
+    first = base if isinstance(base, int) and base > 0 else 0
+    return first + (gpus_needed(args) - 1) * (step if isinstance(step, int) and step > 1 else 1) + 1
 
 
 def systemd_word(text: str, in_command: bool = True) -> str:
@@ -340,7 +359,7 @@ def _faults_of_speculation(given, args, where):
 
 
 def _faults_of_ranks(given, args, where):
-    needed, gpus = gpus_needed(args), given.get("gpus") or []
+    needed, gpus = gpus_to_be_seen(args), given.get("gpus") or []
     if gpus and needed > len(gpus) and args.get("device") != "cpu":
         return [
             f"{where}.gpus: {len(gpus)} of them, and {_ranks_of(args)} needs {needed}. Name {needed}, or lower args.tp_size."
@@ -349,9 +368,9 @@ def _faults_of_ranks(given, args, where):
 
 
 def _ranks_of(args):
-    names = ("tp_size", "pp_size", "dp_size", "nnodes")
+    names = ("tp_size", "pp_size", "dp_size", "nnodes", "base_gpu_id", "gpu_id_step")
     said = [f"{name} {args[name]}" for name in names if args.get(name) not in (None, 1)]
-    return " x ".join(said) if said else "tp_size 1"
+    return ", ".join(said) if said else "tp_size 1"
 
 
 def _args_of(instance):
@@ -364,15 +383,20 @@ def _pair(one, other):
 
 
 def _clash_of_ports(one, other):
-    port = one.get("port", DEFAULT_PORT)
-    if port != other.get("port", DEFAULT_PORT):
-        return []
     hosts = [instance.get("host") or DEFAULT_HOST for instance in (one, other)]
     if hosts[0] != hosts[1] and not any(host in EVERYWHERE for host in hosts):
         return []
+    said = " and ".join(dict.fromkeys(map(str, hosts)))
     return [
-        f"{_pair(one, other)}: both listen on port {show(port)} ({' and '.join(dict.fromkeys(map(str, hosts)))}). Give each its own."
+        f"{_pair(one, other)}: both listen on port {show(port)} ({said}). Give each its own."
+        for port in _ports_of(one)
+        if port in _ports_of(other)
     ]
+
+
+def _ports_of(instance):
+    args = _args_of(instance)
+    return [instance.get("port", DEFAULT_PORT), *(args[name] for name in LISTENING if isinstance(args.get(name), int))]
 
 
 def _clash_of_gpus(one, other):
@@ -397,7 +421,7 @@ def _beyond_the_node(instance, gpu_count):
     missing = [gpu for gpu in gpus if isinstance(gpu, int) and gpu >= gpu_count]
     if missing:
         return [f"{where}.gpus: {show(missing)} of {show(gpus)} is not there: the node has {_numbered(gpu_count)}."]
-    needed = gpus_needed(_args_of(instance))
+    needed = gpus_to_be_seen(_args_of(instance))
     if needed > gpu_count:
         return [
             f"{where}.args.tp_size: {_ranks_of(_args_of(instance))} needs {needed} GPUs, the node has {_numbered(gpu_count)}. Lower it."

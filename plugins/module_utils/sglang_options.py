@@ -14,7 +14,12 @@ import math
 import re
 from collections.abc import Mapping
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_form import is_list, plain
+from ansible_collections.gpu_node.tuning.plugins.module_utils.profile_form import (
+    MAX_DEPTH,
+    InvalidProfile,
+    is_list,
+    plain,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_catalogue import (
     INSTEAD,
     KNOWN_VERSIONS,
@@ -31,6 +36,7 @@ RESERVED = {
     "speculative_draft_model_path": "is the instance's `draft_model`",
     "host": "is the instance's `host`",
     "port": "is the instance's `port`",
+    "config": "names the file that is written from these arguments: write the options themselves here",
     "api_key": "is a secret: write it as the instance's `api_key`",
     "admin_api_key": "is a secret: write it as the instance's `admin_api_key`",
     "ssl_keyfile_password": "is a secret, and would be in a file and in the journal: use a key file without a password "
@@ -51,7 +57,7 @@ FORMERLY = {
 MAX_TEXT = 4096
 # What argparse takes for a number although it begins like an option.
 _NEGATIVE = re.compile(r"-\d+|-\d*\.\d+", re.ASCII)
-_SIZE = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9}[kMGT]|[kMGT]i?)?", re.ASCII)
+_SIZE = re.compile(r"[0-9]{1,18}(?:(?:\.[0-9]{1,9})?[kMGT]|[KMGT]i)?", re.ASCII)
 
 
 class UnknownVersion(ValueError):
@@ -102,7 +108,10 @@ def complaints(args: Mapping, version: str, where: str) -> list:
         ]
     found = []
     for name, value in args.items():
-        fault = _fault(name, value, known)
+        try:
+            fault = _fault(name, value, known)
+        except InvalidProfile:
+            fault = f"is nested deeper than {MAX_DEPTH} levels. Does an anchor refer to itself?"
         if fault:
             shown = label(name) if isinstance(name, str) else show(name)
             found.append(f"{where}.{shown}: {fault}.")

@@ -164,11 +164,16 @@ def verdict(made, configuration):
                 ["--config", configuration["path"], *configuration["words"]]
             )
             read = vars(made.parse_args(words))
+            # Its own parser guesses at abbreviations; what is written for it must not need that.
+            made.allow_abbrev = False
+            made.parse_args(words)
     except SystemExit:
         lines = said.getvalue().strip().splitlines()
         return {"refused": lines[-1] if lines else "exit without a word"}
     except Exception as error:  # noqa: BLE001 - whatever the parser raises is its answer
         return {"refused": f"{type(error).__name__}: {error}"}
+    finally:
+        made.allow_abbrev = True
     return {"refused": "", "read": {name: read[name] for name in sorted(read) if read[name] != made.get_default(name)}}
 
 

@@ -80,9 +80,10 @@ def fields_of(options: list[dict]) -> dict[str, tuple[dict, list[str]]]:
 
 
 def form_of(field: str, option: dict) -> tuple:
+    """What the catalogue has of one option; its choices are sorted, because some of SGLang's are a set."""
     wanted = field.replace("_", "-")
     spelling = wanted if wanted in option["spellings"] else option["spellings"][0]
-    return spelling, kind_of(option), " ".join(map(str, option["choices"] or ())), spelling in option["file"]
+    return spelling, kind_of(option), " ".join(map(str, sorted(option["choices"] or ()))), spelling in option["file"]
 
 
 def text(words: str) -> str:
