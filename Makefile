@@ -48,9 +48,10 @@ format: $(VENV)/.test-stamp ## sort imports and format the Python files
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
 	@$(BIN)/ruff format .
 
-pages: setup ## write the pages of docs/ that are made from data: the catalogue, and which profile is for which node
+pages: setup ## write the pages of docs/ that are made from data: the catalogue, the profiles' nodes, the causes of failed starts
 	@$(BIN)/python tests/checks/nccl_variables.py --write
 	@$(BIN)/python tests/checks/which_profile.py --write
+	@$(BIN)/python tests/checks/sglang_causes.py --write
 
 bench: setup ## compare steady-state tune.yml with a plain playbook, and measure start-up cost
 	@$(BIN)/python tests/bench/run.py
