@@ -11,8 +11,9 @@ import textwrap
 from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import (
-    listening_ports,
+    listening_sockets,
     model_cache,
+    port_binding,
     service_resources,
     sglang_gpu_checks,
     sglang_instance,
@@ -29,7 +30,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.check_verdict impo
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
 from ansible_collections.gpu_node.tuning.plugins.module_utils.node_sources import Sources, side_by_side
-from ansible_collections.gpu_node.tuning.plugins.module_utils.process_identity import in_words
+from ansible_collections.gpu_node.tuning.plugins.module_utils.process_identity import identify, in_words
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_options import KNOWN_VERSIONS
 from ansible_collections.gpu_node.tuning.plugins.module_utils.text_table import text_table
 
@@ -420,7 +421,7 @@ def _bind(instance: dict, reader) -> object:
     if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
         return f"port {port!r}; legal: a number from 1 to 65535"
     try:
-        return call_as(reader, lambda: listening_ports.why_not_bound(host, port), 10)
+        return call_as(reader, lambda: port_binding.why_not_bound(host, port), 10)
     except ChildFailed as error:
         return f"whether port {port} is free is not known: {error}"
 
@@ -429,19 +430,14 @@ def _port(instance: dict, seen: _Seen, asked: Asked, node: Node) -> list:
     host, port = _address(instance)
     if isinstance(seen.bind, str):
         return [Check("port", REFUSED if "legal" in seen.bind else UNKNOWN, seen.bind)]
-    try:
-        listening = [
-            entry for entry in listening_ports.listeners(port, node.proc) if listening_ports.meets(host, entry.address)
-        ]
-        who = listening_ports.holders(listening, node.proc)
-    except (OSError, ValueError):
-        listening, who = [], []
-    unit = _own_unit(instance, asked)
-    if seen.bind is None and not listening:
+    if seen.bind is None:
         return [Check("port", OK, f"{host}:{port} is free")]
+    name, words = seen.bind
+    unit = _own_unit(instance, asked)
+    listening = listening_sockets.listeners(host, port, node.proc)
+    who = [identify(pid, node.proc) for pid in sorted({entry.pid for entry in listening if entry.pid})]
     if unit and who and all(process["unit"] == unit for process in who):
         return [Check("port", OK, f"{host}:{port} is held by this instance itself ({unit})")]
-    name, words = seen.bind or ["EADDRINUSE", "Address already in use"]
     if name == "EACCES":
         return [
             Check("port", REFUSED, f"{host}:{port}: the service's user may not listen there. Take a port above 1023.")

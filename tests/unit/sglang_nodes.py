@@ -59,8 +59,8 @@ class PlayedNode:
         self.folder.mkdir(parents=True)
         self.processes = root / "proc"
         self.processes.mkdir()
-        (self.processes / "net").mkdir()
-        (self.processes / "net" / "tcp").write_text("head\n")
+        (self.processes / "self" / "net").mkdir(parents=True)
+        (self.processes / "self" / "net" / "tcp").write_text("head\n")
 
     @property
     def sources(self) -> Sources:

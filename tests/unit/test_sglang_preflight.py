@@ -222,8 +222,9 @@ def test_a_port_that_is_taken_names_who_takes_it(node):
     assert message.endswith("Stop it, or give the instance another port.")
 
 
-def listening(node, unit):
-    (node.processes / "net" / "tcp").write_text(
+def listening(node, unit, monkeypatch):
+    monkeypatch.setattr(preflights.port_binding, "why_not_bound", lambda *_where: ["EADDRINUSE", "in use"])
+    (node.processes / "self" / "net" / "tcp").write_text(
         "head\n" + f"   0: 0100007F:{node.port:04X} 00000000:0000 0A 0:0 00:0 0  0 0 4711 1\n"
     )
     node.add_process(900, unit)
@@ -239,8 +240,8 @@ def listening(node, unit):
         ("", (UNIT,), "refused"),
     ],
 )
-def test_only_the_instance_itself_may_hold_its_port(node, unit, running, verdict):
-    listening(node, unit)
+def test_only_the_instance_itself_may_hold_its_port(node, monkeypatch, unit, running, verdict):
+    listening(node, unit, monkeypatch)
     assert len(checks(node.look(running=running), "port", verdict)) == 1
 
 
