@@ -15,11 +15,12 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     allreduce_stamp,
     bounded_command,
 )
-from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_lines import allreduce_lines
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_lines import allreduce_lines, verdict
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_nvcc import Nvcc
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_preflight import preflight
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_proof import (
     Wanted,
+    judged,
     reasons_to_measure,
     switched,
 )
@@ -319,6 +320,7 @@ def table(**changes) -> dict:
         "margin": 0.05,
         "required_rows": [1, 3],
         "rows": [row],
+        "pcie_ipc": {"rows": [], "reason": "no FlashInfer"},
     }
     return whole | changes
 
@@ -334,6 +336,36 @@ def test_figures_are_kept_as_long_as_they_answer_the_question():
         "margin",
         "required_rows",
     ]
+
+
+def test_a_table_without_a_look_at_sglangs_own_kernel_is_measured_anew():
+    without = table()
+    del without["pcie_ipc"]
+    assert reasons_to_measure(without, "abc", WANTED) == ["SGLang's own pcie_ipc was not looked at"]
+    assert reasons_to_measure(without, "abc", WANTED._replace(pcie_ipc=False)) == []
+
+
+def rivalled(us: float, pcie_ipc_us: float, **changes) -> dict:
+    rows = [{"bytes": 43008, "us": us, "pcie_ipc_us": pcie_ipc_us, "pcie_ipc": ["UNSTAGED", 16, 128]}]
+    return table(pcie_ipc={"rows": rows, "reason": None}, **changes)
+
+
+def test_who_loses_against_sglangs_own_kernel_stays_off_and_hears_by_how_much():
+    lost = judged(rivalled(3.0, 2.5))
+    assert (lost["enabled"], lost["reason"]) == (
+        False,
+        "43008 bytes: 3.00 us, 20 % slower than SGLang's own pcie_ipc with 2.50 us. Profile pcie_ipc is the faster one here",
+    )
+    assert switched(lost, True)["won"] is False
+    assert verdict(lost)[-1] == "   43008 bytes:    3.00 us, SGLang's own pcie_ipc 2.50 us in the same run"
+    for within in (rivalled(2.6, 2.5), rivalled(2.0, 2.5), table()):
+        assert judged(within) == within
+    off = rivalled(3.0, 2.5, enabled=False, reason="slower than NCCL")
+    assert judged(off)["reason"] == "slower than NCCL"
+
+
+def test_where_sglangs_own_kernel_is_not_the_reason_is_shown():
+    assert verdict(table())[-1] == "SGLang's own pcie_ipc was not measured: no FlashInfer"
 
 
 def test_other_gpus_are_measured_anew():
