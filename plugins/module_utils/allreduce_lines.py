@@ -13,7 +13,8 @@ def verdict(table: dict) -> list:
         f"{row['bytes']:>8} bytes: {row['us']:>7.2f} us ({row['algorithm']}, {row['blocks']}x{row['threads']}), NCCL {row['nccl_us']:.2f} us"
         for row in table["rows"]
     ]
-    return [f"custom all-reduce {state}: {table['reason']}", *figures]
+    remarks = [table["remark"]] if table.get("remark") else []
+    return [f"custom all-reduce {state}: {table['reason']}", *remarks, *figures]
 
 
 def allreduce_lines(builds: dict, results: dict) -> list:

@@ -28,6 +28,8 @@ class Wanted(NamedTuple):
     enable: bool
     world: int = 0  # all GPUs that are visible
     gpu: str = ""  # model of the GPUs in gpu_facts' words; torch may have others
+    fallback: bool = False  # through the host's memory where stores do not arrive
+    remark: str = ""  # why the way is not the one that was asked for
 
 
 class Proof:
@@ -48,17 +50,23 @@ class Proof:
         except (OSError, ValueError):
             return None
 
-    def check(self, wanted: Wanted) -> dict:
-        """Raises TuningError where a sum is wrong or a rank does not answer; then no table stays that an engine would trust."""
+    def check(self, wanted: Wanted) -> Wanted:
+        """What was proved: ``wanted``, or the way through the host's memory where stores do not arrive and that is allowed.
+
+        Raises TuningError where a sum is wrong or a rank does not answer; then no table stays that an engine would trust.
+        """
         transport = wanted.transport
         answer = self._ask(["check"], wanted)
+        if answer.get("error") and answer.get("stores_arrive") is False and wanted.fallback and transport == "peer":
+            remark = f"peer memory cannot be used: {answer['error']}. Data goes through the host's memory"
+            return self.check(wanted._replace(transport="host_staged", remark=remark))
         if answer.get("error"):
             self.forget()
             raise TuningError(
                 f"transport {transport}: not proved on this node: {answer['error']}. It is installed and off. "
                 f"Legal: sums that are right. {_way_on(transport)}"
             )
-        return answer
+        return wanted
 
     def tune(self, wanted: Wanted) -> dict:
         """The table that was measured, written. Raises TuningError where there is no figure."""
@@ -80,7 +88,8 @@ class Proof:
                 f"transport {wanted.transport}: could not be measured: {table.get('error') or 'no figures'}. It is installed and off. "
                 f"Legal: GPUs that nothing else uses. Stop the engine while this runs."
             )
-        return self._write(switched(dict(table, model=wanted.gpu), wanted.enable))
+        notes = {"remark": wanted.remark} if wanted.remark else {}
+        return self._write(switched(dict(table, model=wanted.gpu, **notes), wanted.enable))
 
     def switch(self, table: dict, enable: bool) -> dict:
         """The same figures, on or off."""
@@ -127,9 +136,10 @@ def reasons_to_measure(table, build: str, wanted: Wanted) -> list:
     """One phrase for each thing that the table on the node lacks; empty where it answers what is asked."""
     if not isinstance(table, dict):
         return ["nothing was measured yet"]
+    fell_back = wanted.fallback and wanted.transport == "peer" and table.get("remark")
     asked = {
         "build": build,
-        "transport": wanted.transport,
+        "transport": table.get("transport") if fell_back else wanted.transport,
         "hidden": wanted.hidden,
         "margin": wanted.margin,
         "required_rows": sorted(set(wanted.rows)),

@@ -48,7 +48,7 @@ def facts(**software) -> dict:
     return found
 
 
-def compiler(folder: Path, version: str = "12.9", abi: int = 1, body: str | None = None) -> str:
+def compiler(folder: Path, version: str = "12.9", abi: int = played_nvcc.ABI, body: str | None = None) -> str:
     """A stand-in for nvcc that says this version."""
     text = played_nvcc.script_of(version, played_nvcc.compiles_with_gcc(abi) if body is None else body)
     return str(script(folder / f"nvcc-{version}-{abi}", text))
@@ -196,18 +196,18 @@ def test_off_where_it_lost_and_no_table_where_a_sum_is_wrong(fleet):
 BAD = {
     "no compiler": ({"custom_allreduce_nvcc": "/nowhere/nvcc"}, ["nvcc '/nowhere/nvcc': no such program"]),
     "too old": (
-        {"custom_allreduce_nvcc": ("12.4", 1, None)},
+        {"custom_allreduce_nvcc": ("12.4", 2, None)},
         ["version 12.4.88 is too old for GPUs of compute capability 12.0", "CUDA 12.8 or newer"],
     ),
     "fails": (
-        {"custom_allreduce_nvcc": ("12.8", 1, "echo 'nvcc fatal: no host compiler' >&2; exit 1")},
+        {"custom_allreduce_nvcc": ("12.8", 2, "echo 'nvcc fatal: no host compiler' >&2; exit 1")},
         ["did not build", "no host compiler", "Nothing was installed"],
     ),
     "hangs": (
-        {"custom_allreduce_nvcc": ("12.8", 1, "sleep 100"), "custom_allreduce_build_timeout": 4},
+        {"custom_allreduce_nvcc": ("12.8", 2, "sleep 100"), "custom_allreduce_build_timeout": 4},
         ["did not build", "no end within 4 s; it was stopped", "custom_allreduce_build_timeout"],
     ),
-    "other abi": ({"custom_allreduce_nvcc": ("12.9", 2, None)}, ["has ABI 2, and this package needs 1"]),
+    "other abi": ({"custom_allreduce_nvcc": ("12.9", 3, None)}, ["has ABI 3, and this package needs 2"]),
     "no rows": ({"custom_allreduce_rows": []}, ["custom_allreduce_rows: []; legal: one whole number or more"]),
     "margin": ({"custom_allreduce_margin": 5}, ["custom_allreduce_margin: 5; legal: a number from 0 to 0.9"]),
     "world": ({"custom_allreduce_world": 9}, ["custom_allreduce_world: 9; legal: 2 to 8"]),

@@ -14,6 +14,7 @@ from .abi import ITEM_BYTES, Workspace
 from .communicator import Communicator
 from .measure import ALGORITHMS, WATCHDOG_SECONDS, captured, open_workspace, refuse_time_out
 from .progress import Progress
+from .together import Off, probe_stores
 
 BYTES = (16, 18, 1024, 14336, 43008, 43010, 114688)  # around one word, odd lengths, and rows of 7168 in bf16
 SHAPES = ((1, 256), (4, 256), (16, 512))  # blocks and threads change between calls, as they do between sizes of a table
@@ -24,6 +25,10 @@ CALLS, REPLAYS = 5, 7
 def run(job: dict, ranks, gpu, library) -> dict:
     """``{"algorithms": {name: number of right results}, "error": None}``. A wrong result raises Off on all ranks."""
     workspace = open_workspace(ranks, gpu, library, job["transport"], max(BYTES), WATCHDOG_SECONDS)
+    try:
+        probe_stores(ranks, workspace)
+    except Off as off:
+        return {"error": str(off), "stores_arrive": False}
     progress = Progress(job.get("progress", ""), gpu.rank)
     built = [name for name in ALGORITHMS if all(ranks.step("algorithms", lambda name=name: _built(workspace, name)))]
     ranks.step("algorithms", lambda: _refuse_none(built))
