@@ -98,7 +98,7 @@ class Workspace:
         watchdog_seconds: float,
     ):
         self._library = library
-        self._world = world
+        self.world = world
         self._self = _POINTER()
         library.call(
             "pcar_create",
@@ -119,8 +119,8 @@ class Workspace:
 
     def join(self, handles: list) -> None:
         """Map the workspaces of all ranks; ``handles`` in rank order, the own one included."""
-        if len(handles) != self._world or any(len(handle) != self._library.handle_bytes for handle in handles):
-            raise LibraryError(f"{len(handles)} handles for {self._world} ranks, or one of another length")
+        if len(handles) != self.world or any(len(handle) != self._library.handle_bytes for handle in handles):
+            raise LibraryError(f"{len(handles)} handles for {self.world} ranks, or one of another length")
         self._library.call("pcar_import", self._self, b"".join(handles))
 
     def probe(self, seconds: float) -> None:

@@ -57,7 +57,7 @@ class Communicator:
 
     def custom_all_reduce(self, tensor):
         """The sum over all ranks as a new tensor."""
-        return self._gpu.reduce(tensor, self._number)
+        return self._gpu.reduce(tensor, self._number, self.launch)
 
     @contextlib.contextmanager
     def capture(self):

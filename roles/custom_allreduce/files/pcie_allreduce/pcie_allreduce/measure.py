@@ -17,8 +17,10 @@ from .abi import ITEM_BYTES, Workspace
 from .progress import Progress
 from .together import Off
 
-BLOCKS = (1, 2, 4, 8, 16, 32, 64)
-THREADS = (256, 512)
+BLOCKS = (1, 2, 4, 8, 16, 32, 64, 96, 128)
+THREADS = (128, 256, 512)
+WORD = 16  # bytes that a thread moves at once
+MOST_WORDS, FINALISTS = 12, 4  # words for one thread in a candidate; candidates that are timed a second time
 ALGORITHMS = ("one_shot", "two_shot", "one_shot_pull", "islands")
 SEARCH = (24, 7)  # calls in a graph, replays: enough to rank the candidates
 FINAL = (122, 15)  # two calls for each of 61 layers, the forward pass that this was made for
@@ -96,7 +98,17 @@ def _candidates(workspace: Workspace, ranks, size: int) -> list:
     able = [
         name for name in ALGORITHMS if all(ranks.step("algorithms", lambda name=name: _able(workspace, name, size)))
     ]
-    return [crossover.Launch(name, blocks, threads) for name in able for blocks in BLOCKS for threads in THREADS]
+    return [crossover.Launch(name, *grid) for name in able for grid in grids(name, size, workspace.world)]
+
+
+def grids(algorithm: str, size: int, world: int) -> list:
+    """(blocks, threads) that leave not most of the threads idle, and give none of them more than a dozen words. Never empty."""
+    items = -(-size // (WORD * {"two_shot": world, "islands": max(world // 2, 1)}.get(algorithm, 1)))
+    every = [(blocks, threads) for blocks in BLOCKS for threads in THREADS]
+    fit = [
+        (blocks, threads) for blocks, threads in every if items / MOST_WORDS <= blocks * threads < 2 * items + threads
+    ]
+    return fit or every[-1:]
 
 
 def _able(workspace: Workspace, algorithm: str, size: int) -> bool:
@@ -107,15 +119,23 @@ def _able(workspace: Workspace, algorithm: str, size: int) -> bool:
 
 
 def _best(job: dict, ranks, gpu, workspace: Workspace, size: int, progress: Progress):
-    times, candidates = {}, _candidates(workspace, ranks, size)
-    for done, launch in enumerate(candidates):
-        progress.count(f"{size} bytes, launches tried", done, len(candidates))
-        try:
-            times[launch] = _time(ranks, gpu, _ours(job, gpu, workspace, size, launch), *SEARCH)
-        except Off as off:
-            if "did not answer" in str(off):
-                raise  # the peers' calls no longer match
-    return min(times, key=times.get) if times else None
+    """The fastest launch. A short look at each tells which ones are near; they are timed again, as one lucky moment must not decide."""
+    candidates = _candidates(workspace, ranks, size)
+
+    def time(launches: list, what: str, calls: int, replays: int) -> dict:
+        times = {}
+        for done, launch in enumerate(launches):
+            progress.count(f"{size} bytes, {what}", done, len(launches))
+            try:
+                times[launch] = _time(ranks, gpu, _ours(job, gpu, workspace, size, launch), calls, replays)
+            except Off as off:
+                if "did not answer" in str(off):
+                    raise  # the peers' calls no longer match
+        return times
+
+    first = time(candidates, "launches tried", *SEARCH)
+    again = time(sorted(first, key=first.get)[:FINALISTS], "the fastest again", *FINAL)
+    return min(again, key=again.get) if again else None
 
 
 def _row(job: dict, ranks, gpu, workspace: Workspace, size: int, launch: crossover.Launch) -> dict:
