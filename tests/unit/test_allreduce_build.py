@@ -238,3 +238,9 @@ def test_the_sanitizer_is_found_beside_the_nvcc_that_a_link_names(monkeypatch, t
 def test_a_command_that_takes_too_long_ends(tmp_path):
     said, status = machine.bounded(["sh", "-c", "echo began; sleep 60 & wait"], 0.5)
     assert (said, status) == ("began\n", None)
+
+
+def test_the_documented_prediction_is_the_models():
+    model = load("tests/bench/allreduce_model.py")
+    page = (ROOT / "docs" / "custom_allreduce.md").read_text(encoding="utf-8")
+    assert "\n".join(model.table()) in page
