@@ -13,7 +13,9 @@ def verdict(table: dict) -> list:
         f"{row['bytes']:>8} bytes: {row['us']:>7.2f} us ({row['algorithm']}, {row['blocks']}x{row['threads']}), NCCL {row['nccl_us']:.2f} us"
         for row in table["rows"]
     ]
-    return [f"custom all-reduce {state}: {table['reason']}", *figures, *_rival(table.get("pcie_ipc"))]
+    remarks = [table["remark"]] if table.get("remark") else []
+    rival = _rival(table.get("pcie_ipc"))
+    return [f"custom all-reduce {state}: {table['reason']}", *remarks, *figures, *rival]
 
 
 def _rival(found) -> list:

@@ -29,6 +29,8 @@ class Wanted(NamedTuple):
     pcie_ipc: bool = True  # measure SGLang's own kernel too, where it is installed
     world: int = 0  # all GPUs that are visible
     gpu: str = ""  # model of the GPUs in gpu_facts' words; torch may have others
+    fallback: bool = False  # through the host's memory where stores do not arrive
+    remark: str = ""  # why the way is not the one that was asked for
 
 
 class Proof:
@@ -49,17 +51,23 @@ class Proof:
         except (OSError, ValueError):
             return None
 
-    def check(self, wanted: Wanted) -> dict:
-        """Raises TuningError where a sum is wrong or a rank does not answer; then no table stays that an engine would trust."""
+    def check(self, wanted: Wanted) -> Wanted:
+        """What was proved: ``wanted``, or the way through the host's memory where stores do not arrive and that is allowed.
+
+        Raises TuningError where a sum is wrong or a rank does not answer; then no table stays that an engine would trust.
+        """
         transport = wanted.transport
         answer = self._ask(["check"], wanted)
+        if answer.get("error") and answer.get("stores_arrive") is False and wanted.fallback and transport == "peer":
+            remark = f"peer memory cannot be used: {answer['error']}. Data goes through the host's memory"
+            return self.check(wanted._replace(transport="host_staged", remark=remark))
         if answer.get("error"):
             self.forget()
             raise TuningError(
                 f"transport {transport}: not proved on this node: {answer['error']}. It is installed and off. "
                 f"Legal: sums that are right. {_way_on(transport)}"
             )
-        return answer
+        return wanted
 
     def tune(self, wanted: Wanted) -> dict:
         """The table that was measured, written. Raises TuningError where there is no figure."""
@@ -81,7 +89,8 @@ class Proof:
                 f"transport {wanted.transport}: could not be measured: {table.get('error') or 'no figures'}. It is installed and off. "
                 f"Legal: GPUs that nothing else uses. Stop the engine while this runs."
             )
-        table = self._write(dict(table, model=wanted.gpu))
+        notes = {"remark": wanted.remark} if wanted.remark else {}
+        table = self._write(dict(table, model=wanted.gpu, **notes))
         if wanted.pcie_ipc:
             table["pcie_ipc"] = self._rival(wanted)
         return self._write(switched(judged(table), wanted.enable))
@@ -150,9 +159,10 @@ def reasons_to_measure(table, build: str, wanted: Wanted) -> list:
     """One phrase for each thing that the table on the node lacks; empty where it answers what is asked."""
     if not isinstance(table, dict):
         return ["nothing was measured yet"]
+    fell_back = wanted.fallback and wanted.transport == "peer" and table.get("remark")
     asked = {
         "build": build,
-        "transport": wanted.transport,
+        "transport": table.get("transport") if fell_back else wanted.transport,
         "hidden": wanted.hidden,
         "margin": wanted.margin,
         "required_rows": sorted(set(wanted.rows)),
@@ -164,7 +174,9 @@ def reasons_to_measure(table, build: str, wanted: Wanted) -> list:
     reasons = [
         f"{name}: was {table.get(name)}, is {value}" for name, value in asked.items() if table.get(name) != value
     ]
-    return reasons + ["SGLang's own pcie_ipc was not looked at"] * (wanted.pcie_ipc and "pcie_ipc" not in table)
+    if wanted.pcie_ipc != ("pcie_ipc" in table):
+        reasons.append(f"SGLang's own pcie_ipc was {'not ' * wanted.pcie_ipc}looked at, and shall {'not ' * (not wanted.pcie_ipc)}be")
+    return reasons
 
 
 def _way_on(transport: str) -> str:

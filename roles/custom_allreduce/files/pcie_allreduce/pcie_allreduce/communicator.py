@@ -19,7 +19,7 @@ from typing import Callable, Optional
 from . import crossover, self_test, settings
 from .abi import ITEM_BYTES, Library, LibraryError, Status, Workspace
 from .gpu import TorchGpu, dtype_name
-from .together import Off, Together
+from .together import Off, Together, probe_stores
 
 logger = logging.getLogger("pcie_allreduce")
 
@@ -88,7 +88,9 @@ class Communicator:
         """Start the kernel on the current stream. Raises RuntimeError for a tensor that should_custom_ar refuses, and after a time-out."""
         start = self._start_of(tensor)
         if start is None:
-            raise RuntimeError(f"{self.who}: not for {tuple(tensor.shape)} {tensor.dtype}; ask should_custom_ar first")
+            raise RuntimeError(
+                f"{self.who}: {self._refusal(tensor)}. Ask should_custom_ar first; NCCL takes what this refuses"
+            )
         source = self._gpu.aligned(tensor)
         target = self._gpu.result_for(source)
         try:
@@ -96,6 +98,20 @@ class Communicator:
         except LibraryError as error:
             raise RuntimeError(f"{self.who}: {error}") from error
         return target
+
+    def _refusal(self, tensor) -> str:
+        """Why there is no launch for this tensor."""
+        name = dtype_name(tensor)
+        if self._workspace is None or self._plan is None:
+            return f"off, because {self.off_reason or 'it was closed'}"
+        if name not in ITEM_BYTES:
+            return f"a tensor of {name}; legal: {', '.join(ITEM_BYTES)}"
+        if not tensor.is_contiguous():
+            return f"a tensor of shape {tuple(tensor.shape)} with gaps or in another order; legal: a contiguous one"
+        size = tensor.numel() * ITEM_BYTES[name]
+        return (
+            f"a tensor of {size} bytes; legal: {min(ITEM_BYTES.values())} to {self.limit}, the crossover of the table"
+        )
 
     def _start_of(self, tensor) -> Optional[Callable]:
         """What starts the kernel for tensors of this type and size: looked up once, because an engine without graphs waits for this code."""
@@ -160,6 +176,7 @@ class Communicator:
     def _prove(self, ranks: Together, library: Library, transport: str, plan: crossover.Plan) -> None:
         """Try everything once in a workspace with an impatient watchdog: the lasting one may have to wait for minutes."""
         self._open(ranks, library, transport, plan, SELF_TEST_SECONDS)
+        probe_stores(ranks, self._workspace)
         ranks.step("self test", lambda: self_test.run(self._workspace, self._gpu, plan))
         proved, self._workspace = self._workspace, None
         ranks.step("self test", proved.close)
