@@ -397,12 +397,15 @@ LOST = {"error": "probe, rank 1: stores of rank 0 do not arrive here within 2 s"
 
 
 def test_where_stores_do_not_arrive_the_hosts_memory_is_taken_and_said(monkeypatch, tmp_path):
-    proof, asked = proof_that_says(monkeypatch, tmp_path, [LOST, {"error": None}, table(transport="host_staged")])
-    wanted = WANTED._replace(fallback=True, pcie_ipc=False)
+    proof, asked = proof_that_says(
+        monkeypatch, tmp_path, [LOST, {"error": None}, table(transport="host_staged"), {"error": "none"}]
+    )
+    wanted = WANTED._replace(fallback=True)
     proved = proof.check(wanted)
     assert proved.transport == "host_staged"
     measured = proof.tune(proved)
-    words = [argv[argv.index("--transport") + 1] for argv in asked]
+    assert asked[-1][0] == "compare"  # whose transport is that of the table
+    words = [argv[argv.index("--transport") + 1] for argv in asked[:-1]]
     assert words == ["peer", "host_staged", "host_staged"]
     assert all(argv[argv.index("--progress") + 1] == "/lines" for argv in asked)
     assert verdict(measured)[1] == (
