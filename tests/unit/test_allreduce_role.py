@@ -413,9 +413,7 @@ def test_where_stores_do_not_arrive_the_hosts_memory_is_taken_and_said(monkeypat
     )
     # It is not measured again because of it, until somebody asks for peer memory by name.
     assert reasons_to_measure(measured, "abc", wanted) == []
-    assert reasons_to_measure(measured, "abc", WANTED._replace(pcie_ipc=False)) == [
-        "transport: was host_staged, is peer"
-    ]
+    assert reasons_to_measure(measured, "abc", WANTED) == ["transport: was host_staged, is peer"]
 
 
 @pytest.mark.parametrize(
