@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pathlib
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils.gpu_processes import MEMORY, PROCESSES
+from ansible_collections.gpu_node.tuning.plugins.module_utils.gpu_holders import MEMORY, PROCESSES
 from ansible_collections.gpu_node.tuning.plugins.module_utils.node_sources import Sources
 
 from .interpreters import make_venv
