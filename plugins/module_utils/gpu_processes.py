@@ -1,92 +1,45 @@
 # Copyright: gpu_node.tuning contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is on the GPUs now: free memory, and the processes that hold some. nvidia-smi names them, and /proc those that it does not."""
+"""Who computes on the GPUs of a node, as nvidia-smi says it: figures that are measured beside them say nothing."""
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple, Optional
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils.node_sources import SourceMissing, Sources, run_bounded
-from ansible_collections.gpu_node.tuning.plugins.module_utils.process_identity import identify, in_words, open_files
+from ansible_collections.gpu_node.tuning.plugins.module_utils import bounded_command
 
-MEMORY = "--query-gpu=index,uuid,memory.total,memory.used,memory.free --format=csv,noheader,nounits"
-PROCESSES = "--query-compute-apps=gpu_uuid,pid,used_memory --format=csv,noheader,nounits"
-DEVICE = re.compile(r"/dev/nvidia([0-9]{1,3})\Z")
-# MiB in use on a GPU that nobody holds: the driver's own share is below.
-IDLE = 1024
+QUERY = ["nvidia-smi", "--query-compute-apps=pid,used_memory,process_name", "--format=csv,noheader,nounits"]
+SECONDS = 20.0
+MOST = 8  # that are named
 
 
-class Gpu(NamedTuple):
-    """``total``, ``used``, ``free``: MiB, None where the driver does not say."""
+class Users(NamedTuple):
+    """``found``: one phrase for each process. ``unknown``: why nobody could be asked, or None."""
 
-    index: int
-    uuid: str
-    total: Optional[int]
-    used: Optional[int]
-    free: Optional[int]
+    found: list
+    unknown: Optional[str]
 
-
-class Holder(NamedTuple):
-    """``mib``: None where it is not known; ``process``: as process_identity.identify() has it."""
-
-    gpu: int
-    mib: Optional[int]
-    process: dict
-
-    def __str__(self) -> str:
-        much = "an unknown amount" if self.mib is None else f"{self.mib} MiB"
-        return f"GPU {self.gpu}: {much} held by {in_words(self.process)}"
+    @property
+    def words(self) -> str:
+        more = len(self.found) - MOST
+        return "; ".join(self.found[:MOST]) + (f"; and {more} more" if more > 0 else "")
 
 
-def gpus(sources: Sources, timeout: float) -> list:
-    """List of Gpu. Raises SourceMissing where nvidia-smi says nothing that can be read."""
-    found = []
-    for fields in _rows(sources, MEMORY, timeout, 5):
-        if not fields[0].isdecimal():
-            raise SourceMissing(f"nvidia-smi {MEMORY.split()[0]}: no table, but {', '.join(fields)[:80]!r}")
-        found.append(Gpu(int(fields[0]), fields[1], *(_number(field) for field in fields[2:])))
-    return found
+def users() -> Users:
+    """Never raises."""
+    ended = bounded_command.run(QUERY, SECONDS, {})
+    if ended.code != 0:
+        return Users([], f"nvidia-smi: {ended.failure}")
+    return Users(parse(ended.out), None)
 
 
-def holders(sources: Sources, found: list, timeout: float, proc: str = "/proc") -> list:
-    """List of Holder on the GPUs ``found`` (as gpus() gives them). Raises SourceMissing.
-
-    In a container nvidia-smi may name no process, or pids of another namespace. Then a GPU in use is held by those who have its device open.
-    """
-    index_of = {gpu.uuid: gpu.index for gpu in found}
-    opened = [(pid, target) for pid, target in open_files(proc) if target.startswith("/dev/nvidia")]
-    listed = [
-        Holder(index_of[fields[0]], _number(fields[2]), _identified(int(fields[1]), opened, proc))
-        for fields in _rows(sources, PROCESSES, timeout, 3)
-        if fields[0] in index_of and fields[1].isdecimal()
-    ]
-    in_use = {gpu.index for gpu in found if gpu.used is not None and gpu.used >= IDLE}
-    unnamed = in_use - {holder.gpu for holder in listed if holder.process["command"]}
-    by_device = {(int(match.group(1)), pid) for pid, target in opened for match in [DEVICE.match(target)] if match}
-    guessed = [Holder(gpu, None, identify(pid, proc)) for gpu, pid in sorted(by_device) if gpu in unnamed]
-    replaced = {holder.gpu for holder in guessed}
-    return [holder for holder in listed if holder.gpu not in replaced] + guessed
-
-
-def _identified(pid: int, opened: list, proc: str) -> dict:
-    """A process that has no GPU open is another one, which has the same pid in this namespace."""
-    if opened and pid not in {opener for opener, _target in opened}:
-        return {"pid": pid, "command": "", "unit": None}
-    return identify(pid, proc)
-
-
-def _rows(sources: Sources, question: str, timeout: float, columns: int) -> list:
-    answer = run_bounded([sources.command("nvidia-smi"), *question.split()], timeout).text
-    rows = [[field.strip() for field in line.split(",")] for line in answer.splitlines() if line.strip()]
-    if any(len(row) != columns for row in rows) and rows[0][0].lower().startswith("no "):
-        return []  # "No devices were found", "No running processes found"
-    for row in rows:
-        if len(row) != columns:
-            raise SourceMissing(f"nvidia-smi {question.split()[0]}: no table, but {', '.join(row)[:80]!r}")
-    return rows
-
-
-def _number(field: str) -> Optional[int]:
-    return int(field) if field.isdecimal() and field.isascii() else None
+def parse(text: str) -> list:
+    """One phrase for each process of ``QUERY``'s output, which has a line for each GPU of a process."""
+    memory: dict = {}
+    for line in text.splitlines():
+        parts = [part.strip() for part in line.split(",", 2)]
+        if len(parts) == 3 and parts[0].isdigit():
+            used = int(parts[1]) if parts[1].isdigit() else 0
+            memory[(int(parts[0]), parts[2])] = memory.get((int(parts[0]), parts[2]), 0) + used
+    return [f"process {pid} ({name}) with {used} MiB" for (pid, name), used in sorted(memory.items())]

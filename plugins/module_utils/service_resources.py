@@ -17,6 +17,11 @@ LITTLE_SHARED = 1024  # MiB; a container has 64 unless it is told otherwise
 FULL_DISK = 100  # MiB
 LITTLE_DISK = 5 * 1024  # MiB; kernels that are compiled at the first start take some GiB
 SYS_RESOURCE = 24  # the capability that raises limits
+# What a hardened unit sees another directory under.
+HIDDEN = {
+    **dict.fromkeys(("/tmp", "/var/tmp"), "PrivateTmp"),  # noqa: S108 - nothing is written there
+    **dict.fromkeys(("/home", "/root", "/run/user"), "ProtectHome"),
+}
 LIMIT = "Max locked memory"
 
 
@@ -112,6 +117,14 @@ def check_profile(profile: dict) -> Check:
             "profile", WARNING, f"profile {name} is not for this node ({told or node}), and was allowed all the same"
         )
     return Check("profile", UNKNOWN, f"profile {name}: whether it is for this node is not known ({verdict})")
+
+
+def hidden_from_unit(path: str) -> Optional[str]:
+    """Why a hardened unit does not see ``path``; None where it does."""
+    for folder, setting in HIDDEN.items():
+        if path == folder or path.startswith(folder + "/"):
+            return f"a unit with {setting} sees nothing of {folder}"
+    return None
 
 
 def _nearest(path: str) -> str:

@@ -448,6 +448,8 @@ MODEL = (
     Cause(
         "draft_mismatch",
         (
+            r".*ValueError: Expected hidden_size to be \d+, but found: \d+",
+            r".*AttributeError: '\w+' object has no attribute '(?:hot_token_id|[gs]et_embed\w*|[gs]et_eagle\w*|[gs]et_hot_token\w*)'",
             r".*(?:draft|Draft|MTP|eagle|EAGLE|Eagle).*(?:must match|do(?:es)? not match|mismatch).*",
             r".*(?:Speculative|speculative).*(?:requires? |must be |needs? |not supported).*",
             r".*(?:ValueError|AssertionError|RuntimeError): .*speculative_\w+.*",
@@ -456,11 +458,13 @@ MODEL = (
         "The draft model has to be trained for this very model (same hidden size and vocabulary), with the algorithm of its kind (EAGLE3 for EAGLE-3). "
         "Try without speculation: where that starts, it is the draft.",
         "draft_model, args.speculative_algorithm",
+        hides=("shape_mismatch",),
         also=r".*speculative_algorithm': '\w",
     ),
     Cause(
         "shape_mismatch",
         (
+            r".*ValueError: Expected hidden_size to be \d+, but found: \d+",
             r".*(?:size mismatch for|The size of tensor a \(|Attempted to load weight \(|shape '\[.*' is invalid for input|mat1 and mat2 shapes cannot).*",
             r".*(?:AssertionError|ValueError|RuntimeError): .*(?:weight|param|loaded).*(?:shape|size).*",
         ),
@@ -557,7 +561,7 @@ SOFTWARE = (
             r".*(?:can't start new thread|Resource temporarily unavailable.*(?:fork|thread)|\[Errno 11\] Resource temporarily unavailable)",
         ),
         "No further thread or process may be started.",
-        "Raise TasksMax of the unit, or lower OMP_NUM_THREADS in environment.",
+        "Raise TasksMax of the unit and take away LimitNPROC and LimitAS where it has them, or lower OMP_NUM_THREADS in environment.",
         "environment",
     ),
 )

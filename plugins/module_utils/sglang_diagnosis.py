@@ -19,19 +19,21 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_causes impo
     Cause,
 )
 
+MOST_ALIKE = 20  # lines that differ in their numbers only: the ranks, and what is written again and again
 MOST_LINES = 6  # shown for one cause
 LONGEST_SHOWN = 400  # characters of such a line
 KINDS = (ROOT, CONSEQUENCE, LOGGED)
 UNRECOGNISED = "unrecognised"
 SILENT = "no_words"
 
+_NUMBER = re.compile(r"\d+")
 _GAP = "\0"
 _TRACEBACK = re.compile(r"(?:.*)Traceback \(most recent call last\):")
 _BETWEEN_TRACEBACKS = re.compile(r"During handling of the above|The above exception was")
 _EXCEPTION = re.compile(
     r"(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Failure|Warning)\b(?::|$)|Exception: "
 )
-_COMMAND_ERROR = re.compile(r"(?:[\w./-]+ ?){0,3}:? ?(?:error|Error|ERROR|fatal|FATAL): ?\S")
+_COMMAND_ERROR = re.compile(r"(?:[\w./-]{1,80}:? ){0,3}(?:error|Error|ERROR|fatal|FATAL): ?\S")
 
 
 class Finding(NamedTuple):
@@ -192,15 +194,17 @@ def _without_words(lines: list, exit_status: Optional[int], causes: tuple) -> li
 def _hits(lines: list, causes: tuple) -> list:
     compiled = [(cause, [re.compile(pattern) for pattern in cause.patterns]) for cause in causes]
     also = {cause.name: re.compile(cause.also) for cause in causes if cause.also}
-    hits, seen, position = [], {}, 0
+    hits, seen, alike, position = [], set(), {}, 0
     while position < len(lines):
         line = lines[position]
         position += 1
         if not line or line[0] in " \t" or sglang_log.of_requests(line):
             continue
-        if line in seen:
+        form = _NUMBER.sub("0", line)
+        alike[form] = alike.get(form, 0) + 1
+        if line in seen or alike[form] > MOST_ALIKE:
             continue  # the other ranks say the same
-        seen[line] = True
+        seen.add(line)
         found = _matches(line, position, compiled)
         if any(hit.cause.kind == LOGGED for hit in found):
             position = _behind_traceback(lines, position)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils import gpu_processes, sglang_weights
+from ansible_collections.gpu_node.tuning.plugins.module_utils import gpu_holders, sglang_weights
 from ansible_collections.gpu_node.tuning.plugins.module_utils.check_verdict import OK, REFUSED, UNKNOWN, WARNING, Check
-from ansible_collections.gpu_node.tuning.plugins.module_utils.gpu_processes import Gpu
+from ansible_collections.gpu_node.tuning.plugins.module_utils.gpu_holders import Gpu
 from ansible_collections.gpu_node.tuning.plugins.module_utils.node_sources import SourceMissing, Sources
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_instance import gpus_needed
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_memory import SMALLEST_SLACK, budget
@@ -36,11 +36,11 @@ def look(sources: Sources, facts: Optional[dict], timeout: float, proc: str = "/
         found = [_recorded(gpu) for gpu in facts["gpus"]]
         return Gpus(found, None if found else "the recorded facts have no GPU", [], "the facts were recorded")
     try:
-        found = gpu_processes.gpus(sources, timeout)
+        found = gpu_holders.gpus(sources, timeout)
     except SourceMissing as error:
         return Gpus([], str(error), [], str(error))
     try:
-        return Gpus(found, None, gpu_processes.holders(sources, found, timeout, proc), None)
+        return Gpus(found, None, gpu_holders.holders(sources, found, timeout, proc), None)
     except SourceMissing as error:
         return Gpus(found, None, [], str(error))
 

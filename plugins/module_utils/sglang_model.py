@@ -237,24 +237,10 @@ def _weights(model: Model, names: list) -> None:
         return
     found, bad, holes = [], 0, []
     for name in sorted(listed):
-        path = os.path.join(model.path, name)
-        try:
-            shard = read_shard(path)
-            lacking = sorted(listed[name] - {tensor.name for tensor in shard.tensors})
-            if lacking:
-                raise Damaged(
-                    f"{lacking[0]!r}, which the index puts here, is not in it ({len(lacking)} in all). {WHOLE}"
-                )
-        except Damaged as error:
-            verdict, text = REFUSED, f"{path}: {error}"
-        except Unreadable as error:
-            verdict, text = UNKNOWN, f"{path}: {error}"
-        except OSError as error:
-            verdict, text = _cannot_read(path, error)
-        else:
+        shard, verdict, text = _shard(os.path.join(model.path, name), listed[name])
+        if shard is not None:
             found.append(shard)
-            if shard.hole is not None:
-                holes.append(name)
+            holes += [name] if shard.hole is not None else []
             continue
         bad += 1
         if bad <= NAMED:
@@ -275,6 +261,22 @@ def _weights(model: Model, names: list) -> None:
     model.say(
         OK, f"{len(found)} shards, {sum(shard.size for shard in found) / 1024**3:.2f} GiB, every header fits its file"
     )
+
+
+def _shard(path: str, names: set) -> tuple:
+    """(Shard, "", ""), or (None, verdict, message). ``names``: of the tensors that have to be in it."""
+    try:
+        shard = read_shard(path)
+        lacking = sorted(names - {tensor.name for tensor in shard.tensors})
+        if lacking:
+            raise Damaged(f"{lacking[0]!r}, which the index puts here, is not in it ({len(lacking)} in all). {WHOLE}")
+    except Damaged as error:
+        return None, REFUSED, f"{path}: {error}"
+    except Unreadable as error:
+        return None, UNKNOWN, f"{path}: {error}"
+    except OSError as error:
+        return (None, *_cannot_read(path, error))
+    return shard, "", ""
 
 
 def _indexed(model: Model, names: list) -> Optional[dict]:

@@ -11,8 +11,9 @@ import textwrap
 from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import (
-    listening_ports,
+    listening_sockets,
     model_cache,
+    port_binding,
     service_resources,
     sglang_gpu_checks,
     sglang_instance,
@@ -27,10 +28,14 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.check_verdict impo
     Check,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
-from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
-from ansible_collections.gpu_node.tuning.plugins.module_utils.node_sources import Sources, side_by_side
-from ansible_collections.gpu_node.tuning.plugins.module_utils.process_identity import in_words
+from ansible_collections.gpu_node.tuning.plugins.module_utils.node_sources import Sources
+from ansible_collections.gpu_node.tuning.plugins.module_utils.process_identity import identify, in_words
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_options import KNOWN_VERSIONS
+from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_software import (
+    Starter,
+    check_configurations,
+    check_software,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.text_table import text_table
 
 NODE = ("sglang", "together", "user", "shared_memory", "disk", "locked_memory", "profile")
@@ -39,14 +44,6 @@ CHECKS = NODE + EACH
 REFUSE, WARN, OFF = "refuse", "warn", "off"
 HOW = (REFUSE, WARN, OFF)
 WIDTH = 110  # characters of a message in one line of the table
-# What a hardened unit sees another directory under.
-HIDDEN = {
-    **dict.fromkeys(("/tmp", "/var/tmp"), "PrivateTmp"),  # noqa: S108 - nothing is written there
-    **dict.fromkeys(("/home", "/root", "/run/user"), "ProtectHome"),
-}
-# What SGLang raises where it does not like a value.
-JUDGEMENTS = ("SystemExit", "ValueError", "AssertionError", "NotImplementedError", "TypeError")
-INSTALL = "Install it (sglang_install: true), or name the interpreter that has it (sglang_interpreter)."
 
 
 class Asked(NamedTuple):
@@ -78,13 +75,14 @@ def preflight(asked: Asked, node: Node) -> dict:
     """{version, node, instances, refused, lines}. Raises TuningError for options that make no sense."""
     _refuse_bad_options(asked)
     user, account = service_resources.check_user(asked.user)
-    software, installed = _software(asked, account)
+    starter = Starter(asked.interpreter, account, asked.timeout, asked.probe_timeout)
+    software, installed = check_software(starter, _environment(asked.defaults or {}, None))
     version = installed["version"] or asked.version or KNOWN_VERSIONS[-1]
     gpus = sglang_gpu_checks.look(node.sources, asked.facts, asked.timeout, node.proc)
     plans = [_planned(instance, asked, version) for instance in asked.instances]
     # Forks come before threads.
     looked = [_look(instance, plan, asked, account) for instance, plan in zip(asked.instances, plans)]
-    parsed = _parse(asked, account, plans, installed)
+    parsed = check_configurations(starter, [plan for plan, _complaints in plans], installed)
     several = any(
         sglang_instance.gpus_needed(_args(instance, plan, asked)) > 1
         for instance, (plan, _complaints) in zip(asked.instances, plans)
@@ -190,54 +188,6 @@ def _planned(instance: dict, asked: Asked, version: str) -> tuple:
         return None, list(error.messages)
 
 
-def _software(asked: Asked, account) -> tuple:
-    """(Check, what the interpreter says of its SGLang)."""
-    nothing = {"version": None, "architectures": []}
-    if not os.path.exists(asked.interpreter):
-        return Check("sglang", REFUSED, f"interpreter {asked.interpreter}: is not there. {INSTALL}"), nothing
-    if not _may_start(asked.interpreter, account, asked.timeout):
-        why = f"interpreter {asked.interpreter}: user {asked.user or os.geteuid()} may not start it. Let this user read and execute it (chmod a+rX), also "
-        return Check(
-            "sglang",
-            REFUSED,
-            f"{why}the Python that it is made from and the directories above; or install it anew (sglang_install: true).",
-        ), nothing
-    try:
-        found = _interpreter(asked, account, _environment(asked.defaults or {}, None)).sglang({"ask": "version"})
-    except TuningError as error:
-        return Check("sglang", REFUSED, str(error)), nothing
-    if found["version"] is None:
-        return Check("sglang", REFUSED, f"interpreter {asked.interpreter}: has no SGLang. {INSTALL}"), nothing
-    told = f"SGLang {found['version']} in {asked.interpreter}"
-    below = _hidden(asked.interpreter) or _hidden(os.path.realpath(asked.interpreter))
-    if below:
-        return Check(
-            "sglang", WARNING, f"{told}: a unit with {HIDDEN[below]} sees nothing of {below}. {INSTALL}"
-        ), found
-    if found["version"] not in KNOWN_VERSIONS:
-        known = ", ".join(KNOWN_VERSIONS)
-        return Check(
-            "sglang", WARNING, f"{told}; its options are judged like those of the versions that are known ({known})"
-        ), found
-    return Check("sglang", OK, told), found
-
-
-def _hidden(path: str) -> Optional[str]:
-    return next((folder for folder in HIDDEN if path == folder or path.startswith(folder + "/")), None)
-
-
-def _may_start(interpreter: str, account, limit: float) -> bool:
-    try:
-        return call_as(account if os.geteuid() == 0 else None, lambda: os.access(interpreter, os.X_OK), limit)
-    except ChildFailed:
-        return True  # whoever starts it gets the reason
-
-
-def _interpreter(asked: Asked, account, environment: dict) -> Interpreter:
-    user = asked.user if account is not None and os.geteuid() in (0, account.pw_uid) else None
-    return Interpreter(asked.interpreter, Service(environment, user), asked.probe_timeout)
-
-
 def _together(asked: Asked, gpus: sglang_gpu_checks.Gpus) -> list:
     count = len(gpus.found) if not gpus.missing else None
     found = sglang_instance.complaints_together(asked.instances, count)
@@ -254,52 +204,6 @@ def _options(complaints: list) -> list:
     if complaints:
         return [Check("options", REFUSED, complaint) for complaint in complaints]
     return [Check("options", OK, "every option is one of this version's")]
-
-
-def _parse(asked: Asked, account, plans: list, installed: dict) -> list:
-    """A Check for each plan: SGLang's own parser is asked, for all of them at the same time."""
-    if installed["version"] is None:
-        return [Check("parser", UNKNOWN, "SGLang's own parser was not asked: there is none") for _plan in plans]
-    asking = {
-        number: functools.partial(_ask_parser, asked, account, plan)
-        for number, (plan, _complaints) in enumerate(plans)
-        if plan
-    }
-    said = side_by_side(asking) if asking else {}
-    refused = Check("parser", UNKNOWN, "SGLang's own parser was not asked: the options are refused already")
-    return [said.get(number, refused) for number in range(len(plans))]
-
-
-def _ask_parser(asked: Asked, account, plan: dict) -> Check:
-    try:
-        said = _interpreter(asked, account, _environment({}, plan)).sglang(_question(plan))
-    except TuningError as error:
-        return Check("parser", UNKNOWN, f"SGLang's own parser gave no answer: {error}")
-    if said["accepted"]:
-        return Check("parser", OK, "SGLang's own parser takes the configuration")
-    if said["stage"] == "import":
-        return Check(
-            "parser",
-            REFUSED,
-            f"SGLang cannot be imported: {said['message']}. Mend the installation of {asked.interpreter}.",
-        )
-    if said["kind"] not in JUDGEMENTS:
-        # It may have wanted the network, or a file that the check of the model names.
-        return Check(
-            "parser", UNKNOWN, f"SGLang's own parser failed, which may be for another reason: {said['message']}"
-        )
-    return Check(
-        "parser",
-        REFUSED,
-        f"SGLang's own parser refuses the configuration: {said['message']}. Change args of this instance.",
-    )
-
-
-def _question(plan: dict) -> dict:
-    """The command's own words, with another file in the place of one that may not be there yet."""
-    command = plan["command"]
-    place = command.index("--config")
-    return {"ask": "parse", "config_text": plan["config_text"], "words": command[place + 2 :]}
 
 
 class _Seen(NamedTuple):
@@ -348,9 +252,9 @@ def _inspected(
 def _in_child(path: str, load_format: str, tokenizer: Optional[str], revision, environment: dict, home: str) -> dict:
     if os.path.isabs(path):
         found = sglang_model.inspect(path, str(load_format), tokenizer)
-        below = _hidden(path)
+        below = service_resources.hidden_from_unit(path)
         if below:
-            where = f"{path}: a unit with {HIDDEN[below]} sees nothing of {below}. Move it, for instance below /srv."
+            where = f"{path}: {below}. Move it, for instance below /srv."
             found["findings"].append([WARNING, where])
         return found
     nothing = {"config": None, "weights": None}
@@ -415,33 +319,28 @@ def _address(instance: dict) -> tuple:
 
 
 def _bind(instance: dict, reader) -> object:
-    """What the service's user gets when it binds the port: None, [name, words], or a text where nobody could look."""
+    """What the service's user gets when it binds the port: None, [name, words], or a Check where nobody could look."""
     host, port = _address(instance)
     if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
-        return f"port {port!r}; legal: a number from 1 to 65535"
+        return Check("port", REFUSED, f"port {port!r}; legal: a number from 1 to 65535. Set port of this instance.")
     try:
-        return call_as(reader, lambda: listening_ports.why_not_bound(host, port), 10)
+        return call_as(reader, lambda: port_binding.why_not_bound(host, port), 10)
     except ChildFailed as error:
-        return f"whether port {port} is free is not known: {error}"
+        return Check("port", UNKNOWN, f"whether port {port} is free is not known: {error}")
 
 
 def _port(instance: dict, seen: _Seen, asked: Asked, node: Node) -> list:
     host, port = _address(instance)
-    if isinstance(seen.bind, str):
-        return [Check("port", REFUSED if "legal" in seen.bind else UNKNOWN, seen.bind)]
-    try:
-        listening = [
-            entry for entry in listening_ports.listeners(port, node.proc) if listening_ports.meets(host, entry.address)
-        ]
-        who = listening_ports.holders(listening, node.proc)
-    except (OSError, ValueError):
-        listening, who = [], []
-    unit = _own_unit(instance, asked)
-    if seen.bind is None and not listening:
+    if isinstance(seen.bind, Check):
+        return [seen.bind]
+    if seen.bind is None:
         return [Check("port", OK, f"{host}:{port} is free")]
+    name, words = seen.bind
+    unit = _own_unit(instance, asked)
+    listening = listening_sockets.listeners(host, port, node.proc)
+    who = [identify(pid, node.proc) for pid in sorted({entry.pid for entry in listening if entry.pid})]
     if unit and who and all(process["unit"] == unit for process in who):
         return [Check("port", OK, f"{host}:{port} is held by this instance itself ({unit})")]
-    name, words = seen.bind or ["EADDRINUSE", "Address already in use"]
     if name == "EACCES":
         return [
             Check("port", REFUSED, f"{host}:{port}: the service's user may not listen there. Take a port above 1023.")

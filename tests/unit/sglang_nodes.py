@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pathlib
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils.gpu_processes import MEMORY, PROCESSES
+from ansible_collections.gpu_node.tuning.plugins.module_utils.gpu_holders import MEMORY, PROCESSES
 from ansible_collections.gpu_node.tuning.plugins.module_utils.node_sources import Sources
 
 from .interpreters import make_venv
@@ -59,8 +59,8 @@ class PlayedNode:
         self.folder.mkdir(parents=True)
         self.processes = root / "proc"
         self.processes.mkdir()
-        (self.processes / "net").mkdir()
-        (self.processes / "net" / "tcp").write_text("head\n")
+        (self.processes / "self" / "net").mkdir(parents=True)
+        (self.processes / "self" / "net" / "tcp").write_text("head\n")
 
     @property
     def sources(self) -> Sources:

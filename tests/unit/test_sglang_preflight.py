@@ -20,7 +20,7 @@ from ansible_collections.gpu_node.tuning.plugins.modules import sglang_preflight
 from .sglang_nodes import PlayedNode
 from .small_models import shard_bytes, write_model
 
-HIDDEN = dict(preflights.HIDDEN)
+HIDDEN = dict(preflights.service_resources.HIDDEN)
 EIGHT = ((97887, 0, 97249),) * 8  # MiB: 94.97 GiB free on each
 UNIT = "sglang@kimi.service"
 
@@ -46,7 +46,7 @@ def node(tmp_path, monkeypatch):
         return preflight(asked._replace(**options), Node(played.sources, played.proc))
 
     # pytest's own folder may lie below one that a unit does not see; what is said of that has a test of its own.
-    monkeypatch.setattr(preflights, "HIDDEN", {})
+    monkeypatch.setattr(preflights.service_resources, "HIDDEN", {})
     played.look = look
     return played
 
@@ -104,7 +104,7 @@ def test_an_interpreter_that_the_user_may_not_start(node):
 
 @pytest.mark.parametrize("folder", ["/tmp", "/home", "/root"])  # noqa: S108
 def test_what_a_hardened_unit_does_not_see(node, monkeypatch, folder):
-    monkeypatch.setattr(preflights, "HIDDEN", {str(node.root): HIDDEN[folder]})
+    monkeypatch.setattr(preflights.service_resources, "HIDDEN", {str(node.root): HIDDEN[folder]})
     found = node.look()
     for check in ("sglang", "model"):
         (message,) = checks(found, check, "warning")
@@ -112,7 +112,7 @@ def test_what_a_hardened_unit_does_not_see(node, monkeypatch, folder):
 
 
 def test_another_version_than_the_known_ones(tmp_path, monkeypatch):
-    monkeypatch.setattr(preflights, "HIDDEN", {})
+    monkeypatch.setattr(preflights.service_resources, "HIDDEN", {})
     played = PlayedNode(tmp_path, "0.6.1")
     model = write_model(tmp_path / "model")
     asked = Asked(played.interpreter, None, [{"name": "a", "model": str(model), "args": {"device": "cpu"}}], {})
@@ -222,8 +222,9 @@ def test_a_port_that_is_taken_names_who_takes_it(node):
     assert message.endswith("Stop it, or give the instance another port.")
 
 
-def listening(node, unit):
-    (node.processes / "net" / "tcp").write_text(
+def listening(node, unit, monkeypatch):
+    monkeypatch.setattr(preflights.port_binding, "why_not_bound", lambda *_where: ["EADDRINUSE", "in use"])
+    (node.processes / "self" / "net" / "tcp").write_text(
         "head\n" + f"   0: 0100007F:{node.port:04X} 00000000:0000 0A 0:0 00:0 0  0 0 4711 1\n"
     )
     node.add_process(900, unit)
@@ -239,8 +240,8 @@ def listening(node, unit):
         ("", (UNIT,), "refused"),
     ],
 )
-def test_only_the_instance_itself_may_hold_its_port(node, unit, running, verdict):
-    listening(node, unit)
+def test_only_the_instance_itself_may_hold_its_port(node, monkeypatch, unit, running, verdict):
+    listening(node, unit, monkeypatch)
     assert len(checks(node.look(running=running), "port", verdict)) == 1
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.gpu_node.tuning.plugins.module_utils.gpu_processes import MEMORY, PROCESSES, gpus, holders
+from ansible_collections.gpu_node.tuning.plugins.module_utils.gpu_holders import MEMORY, PROCESSES, gpus, holders
 from ansible_collections.gpu_node.tuning.plugins.module_utils.node_sources import SourceMissing, Sources
 
 TWO = "0, GPU-a, 143771, 60000, 83156\n1, GPU-b, 143771, 0, 143156\n"
