@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpu_node.tuning.plugins.module_utils import allreduce_project, allreduce_question
+from ansible.utils.display import Display
+from ansible_collections.gpu_node.tuning.plugins.module_utils import allreduce_project, allreduce_question, long_run
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 
 MODULE = "gpu_node.tuning.allreduce_build"
+
+display = Display()
 
 
 class ActionModule(ActionBase):
@@ -25,7 +28,15 @@ class ActionModule(ActionBase):
         if arguments.get("state", "present") == "present":
             arguments.update(self._judged(question) if question is not None else {})
             arguments["source"] = self._packed(src)
-        result = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
+        host = (task_vars or {}).get("inventory_hostname", "")
+
+        def ask(options: dict) -> dict:
+            given = arguments | options
+            if "run" in given:
+                given.pop("source", None)  # it is there already
+            return self._execute_module(module_name=MODULE, module_args=given, task_vars=task_vars)
+
+        result = long_run.follow(ask, lambda lines: [display.display(f"{host}: {line}") for line in lines])
         # Pages of packed text would hide everything else of a verbose run.
         result.get("invocation", {}).get("module_args", {}).pop("source", None)
         return result

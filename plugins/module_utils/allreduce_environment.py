@@ -12,7 +12,8 @@ import json
 import os
 import shutil
 import tempfile
-from typing import NamedTuple, Optional
+import time
+from typing import Callable, NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import allreduce_project, bounded_command
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
@@ -80,18 +81,24 @@ class Environment:
             f"pip left {os.path.basename(path)} behind" for path in set_aside
         ]
 
-    def install(self, files: dict, stamp: dict, compiler: Compiler) -> None:
-        """Raises TuningError; then what was installed before is still there, whole, or, where it was being replaced, nothing is."""
+    def install(
+        self, files: dict, stamp: dict, compiler: Compiler, say: Callable[[str], None] = lambda line: None
+    ) -> None:
+        """``say`` hears of every step. Raises TuningError; then the old package is still there, whole, or, where it was being replaced, none."""
         self._refuse_without_tools()
         os.umask(0o022)  # the engine may run as another user than this
         with tempfile.TemporaryDirectory(prefix="gpu_node_tuning-allreduce-") as scratch:
             allreduce_project.write(files, scratch)
+            say(f"compiles for SM {compiler.capability} with {compiler.nvcc}")
+            started = time.monotonic()
             self._compile(scratch, compiler)
+            say(f"compiled in {time.monotonic() - started:.0f} s; tries it, makes a wheel, and installs that")
             with open(os.path.join(scratch, PACKAGE, "stamp.json"), "w", encoding="utf-8") as stream:
                 json.dump(stamp, stream, indent=2)
             self._try(scratch, "the library that was built")
             self._pip_install(self._wheel(scratch))
         self._refuse_half_installed(stamp)
+        say(f"installed into {self.packages}")
 
     def remove(self) -> bool:
         """Whether there was anything to remove. Raises TuningError where something stays."""

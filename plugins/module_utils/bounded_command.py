@@ -53,6 +53,9 @@ def run(argv: list, timeout: float, environment: dict, cwd: str = "/") -> Ended:
     except subprocess.TimeoutExpired:
         kill_group(process, GRACE)
         return Ended(None, "", "", f"no end within {timeout:g} s; it was stopped")
+    except BaseException:  # whoever interrupts this wants the command to end, too
+        kill_group(process, GRACE)
+        raise
     return Ended(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), "")
 
 

@@ -79,6 +79,19 @@ options:
     description: Time limit of the start of the interpreter that tells its folders, in seconds.
     type: float
     default: 20
+  progress:
+    description:
+      - Do what takes long beside the module, and return before it is done, with the way to ask on in C(running) and what it says in C(said).
+      - The action plugin of the same name sets it, asks on, shows the lines, and returns the result.
+    type: bool
+    default: false
+  run:
+    description: The run that a call with O(progress) has begun. The action plugin sets it.
+    type: str
+  seen:
+    description: How much of its lines is known. The action plugin sets it.
+    type: int
+    default: 0
 attributes:
   check_mode:
     description: Writes nothing and compiles nothing; predicts whether it would build, and why.
@@ -161,7 +174,12 @@ import datetime
 import json
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpu_node.tuning.plugins.module_utils import allreduce_nvcc, allreduce_project, allreduce_stamp
+from ansible_collections.gpu_node.tuning.plugins.module_utils import (
+    allreduce_nvcc,
+    allreduce_project,
+    allreduce_stamp,
+    long_run,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_environment import Compiler, Environment
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_preflight import Wanted, preflight
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
@@ -180,7 +198,8 @@ def environment_of(params: dict) -> Environment:
     return Environment(params["interpreter"], resolved["purelib"], timeout)
 
 
-def present(params: dict, place: Environment, check_mode: bool) -> dict:
+def present(module: AnsibleModule, place: Environment) -> dict:
+    params = module.params
     if params["facts"] is None or params["source"] is None:
         raise TuningError(
             "facts, source: missing; legal: both with state present. The role custom_allreduce sets them."
@@ -198,9 +217,7 @@ def present(params: dict, place: Environment, check_mode: bool) -> dict:
     )
     found = place.stamp()
     reasons = allreduce_stamp.reasons_to_build(found, stamp) or place.faults()
-    if reasons and not check_mode:
-        place.install(files, stamp, Compiler(nvcc.path, verdict.capability))
-    return {
+    result = {
         "changed": bool(reasons),
         "reasons": reasons,
         "stamp": stamp if reasons else found,
@@ -210,13 +227,32 @@ def present(params: dict, place: Environment, check_mode: bool) -> dict:
         "remarks": verdict.remarks,
         "nvcc": nvcc.path,
         "diff": {"before": shown(found), "after": shown(stamp if reasons else found)},
+        "package": place.folder,
     }
+    if not reasons or module.check_mode:
+        return result
+
+    def install(progress: str) -> dict:
+        place.install(files, stamp, Compiler(nvcc.path, verdict.capability), long_run.say_into(progress))
+        return result
+
+    return long_run.carry_out(
+        module, install, abandon=False
+    )  # a pip that is stopped half way would cost the old package
 
 
-def absent(place: Environment, check_mode: bool) -> dict:
+def absent(module: AnsibleModule, place: Environment) -> dict:
     found = place.traces
-    changed = bool(found) if check_mode else place.remove()
-    return {"changed": changed, "diff": {"before": "".join(f"{path}\n" for path in found), "after": ""}}
+    changed = bool(found) if module.check_mode else place.remove()
+    diff = {"before": "".join(f"{path}\n" for path in found), "after": ""}
+    return {"changed": changed, "diff": diff, "package": place.folder}
+
+
+def done(module: AnsibleModule) -> dict:
+    if module.params["run"]:
+        return long_run.answer(module, module.params["run"], module.params["seen"])
+    place = environment_of(module.params)
+    return present(module, place) if module.params["state"] == "present" else absent(module, place)
 
 
 def refuse(reasons) -> None:
@@ -250,16 +286,16 @@ def main() -> None:
             "question": {"type": "dict"},
             "build_timeout": {"type": "float", "default": 600},
             "probe_timeout": {"type": "float", "default": 20},
+            "progress": {"type": "bool", "default": False},
+            "run": {"type": "str"},
+            "seen": {"type": "int", "default": 0},
         },
         supports_check_mode=True,
     )
     try:
-        place = environment_of(module.params)
-        wanted = module.params["state"] == "present"
-        result = present(module.params, place, module.check_mode) if wanted else absent(place, module.check_mode)
+        module.exit_json(**done(module))
     except TuningError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(package=place.folder, **result)
 
 
 if __name__ == "__main__":

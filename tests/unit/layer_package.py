@@ -132,7 +132,7 @@ class Gpu:
         self._registered[1] = communicator
         return 1
 
-    def reduce(self, tensor: Tensor, number: int) -> Tensor:
+    def reduce(self, tensor: Tensor, number: int, launch) -> Tensor:
         return self._registered[number].launch(tensor)
 
 
@@ -157,6 +157,11 @@ class Library:
     def pcar_create(self, pointer, _rank, _world, _slot_bytes, _transport, _device, watchdog) -> None:
         pointer._obj.value = 1
         self.watchdogs.append(watchdog)
+
+    def pcar_probe(self, _self, _seconds, missing, wrong) -> None:
+        fault = self.faults.get("pcar_probe", "")
+        missing._obj.value = 0b101 if fault == "loses" else 0
+        wrong._obj.value = 0b10 if fault == "changes" else 0
 
     def pcar_all_reduce(self, _self, source, target, *_launch) -> None:
         answers = self._ranks.exchange(self._rank, source.values)

@@ -12,11 +12,11 @@ import pytest
 
 from .layer_package import GPU, PROJECT, Gpu, Library, Ranks
 
-from pcie_allreduce import abi, measure, proof, self_test  # isort: skip
+from pcie_allreduce import abi, measure, progress, proof, self_test  # isort: skip
 from pcie_allreduce.crossover import Launch  # isort: skip
 from pcie_allreduce.together import Off, Together  # isort: skip
 
-JOB = {"rows": [3, 1, 3], "hidden": 64, "dtype": "bfloat16", "transport": "peer"}
+JOB = {"rows": [3, 1, 3], "hidden": 7168, "dtype": "bfloat16", "transport": "peer"}
 
 
 @pytest.mark.parametrize(("name", "number"), [("BUFFERS", 3), ("OUTBOXES", 4)])
@@ -55,37 +55,82 @@ def on_ranks(work, world: int = 2, faults: dict | None = None) -> list:
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Two-shot with 8 blocks of 512 is the fastest; 64 blocks cannot be launched on rank 1; NCCL takes 10 us, then 9."""
+    """Two-shot with 2 blocks of 512 is the fastest; 16 blocks cannot be launched on rank 1; one launch is lucky once; NCCL takes 10 us, then 9."""
     nccl = {}
 
     def time(ranks, gpu, work, calls, replays):
         if work == "nccl":
             nccl[gpu.rank] = 19.0 - nccl.get(gpu.rank, 9.0)
             return ranks.slowest("timing", lambda: nccl[gpu.rank])
-        ranks.local("capture", lambda: 1 / (gpu.rank != 1 or work.blocks != 64))
-        best = work == Launch("two_shot", 8, 512)
-        return ranks.slowest("timing", lambda: (2.0 if best else 3.0) + gpu.rank / 2)
+        ranks.local("capture", lambda: 1 / (gpu.rank != 1 or work.blocks != 16))
+        lucky = work == Launch("one_shot", 4, 256) and (calls, replays) == measure.SEARCH
+        best = work == Launch("two_shot", 2, 512)
+        return ranks.slowest("timing", lambda: (1.0 if lucky else 2.0 if best else 3.0) + gpu.rank / 2)
 
-    monkeypatch.setattr(measure, "_time", time)
-    monkeypatch.setattr(measure, "_ours", lambda job, gpu, workspace, size, launch: launch)
+    monkeypatch.setattr(measure, "time_work", time)
+    monkeypatch.setattr(measure, "ours", lambda job, gpu, workspace, size, launch: launch)
     monkeypatch.setattr(measure, "_nccl", lambda job, gpu, size: "nccl")
     monkeypatch.setattr(measure, "about", lambda gpu: {"gpu": gpu.name})
 
 
 def test_tune_finds_the_fastest_of_the_slowest_rank(clock):
     def row(size):
-        return {"bytes": size, "algorithm": "two_shot", "blocks": 8, "threads": 512, "us": 2.5, "nccl_us": 9.0}
+        return {"bytes": size, "algorithm": "two_shot", "blocks": 2, "threads": 512, "us": 2.5, "nccl_us": 9.0}
 
     answers = on_ranks(lambda *arguments: measure.tune(JOB, *arguments))
-    assert answers == [{"rows": [row(128), row(384)], "gpu": GPU}] * 2
+    assert answers == [{"rows": [row(14336), row(43008)], "gpu": GPU}] * 2
+
+
+def test_rank_0_alone_says_how_far_it_is(clock, tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "SECONDS", 0)
+    path = tmp_path / "lines"
+    on_ranks(lambda *arguments: measure.tune(JOB | {"progress": str(path)}, *arguments))
+    lines = path.read_text().splitlines()
+    assert [line for line in lines if line.startswith("measure")] == [
+        "measures size 1 of 2: 14336 bytes",
+        "measured 14336 bytes: 2.5 us (two_shot, 2x512), NCCL 9.0 us",
+        "measures size 2 of 2: 43008 bytes",
+        "measured 43008 bytes: 2.5 us (two_shot, 2x512), NCCL 9.0 us",
+    ]
+    tried = sum(len(measure.grids(name, 14336, 2)) for name in ("one_shot", "two_shot"))
+    assert lines[2] == f"14336 bytes, launches tried: 1 of {tried}"
+    assert "14336 bytes, the fastest again: 1 of 4" in lines
+
+
+@pytest.mark.parametrize("algorithm", measure.ALGORITHMS)
+@pytest.mark.parametrize("size", [2, 16, 14336, 43008, 917504, 1 << 26])
+@pytest.mark.parametrize("world", range(2, 9))
+def test_candidates_neither_idle_nor_overload(algorithm, size, world):
+    found = measure.grids(algorithm, size, world)
+    assert 1 <= len(found) <= len(measure.BLOCKS) * len(measure.THREADS)
+    words = -(-size // 16)
+    for blocks, threads in found:
+        assert blocks * threads < 2 * words + threads
+        assert words <= measure.MOST_WORDS * blocks * threads * world or (blocks, threads) == (128, 512)
+
+
+def test_a_file_that_nobody_reads_any_more_stops_nothing(tmp_path):
+    watched = progress.Progress(str(tmp_path / "gone" / "lines"))
+    watched.say("one")
+    watched.count("two", 2, 2)
+
+
+def test_a_count_is_said_at_its_end_and_seldom_before(tmp_path):
+    path = tmp_path / "lines"
+    watched = progress.Progress(str(path))
+    for done in range(1, 101):
+        watched.count("proof", done, 100)
+    assert path.read_text() == "proof: 100 of 100\n"
+    progress.Progress(str(path), rank=1).say("of another rank")
+    assert path.read_text() == "proof: 100 of 100\n"
 
 
 def test_bench_times_one_launch(clock):
     job = JOB | {"algorithm": "one_shot", "blocks": 4, "threads": 256}
     answers = on_ranks(lambda *arguments: measure.bench(job, *arguments))
     assert [(row["bytes"], row["algorithm"], row["us"]) for row in answers[0]["rows"]] == [
-        (128, "one_shot", 3.5),
-        (384, "one_shot", 3.5),
+        (14336, "one_shot", 3.5),
+        (43008, "one_shot", 3.5),
     ]
 
 
@@ -93,7 +138,7 @@ def test_a_time_out_ends_the_search(monkeypatch, clock):
     def time(ranks, *_arguments):
         raise Off("timing, rank 0: rank 1 did not answer in call 3")
 
-    monkeypatch.setattr(measure, "_time", time)
+    monkeypatch.setattr(measure, "time_work", time)
     assert (
         on_ranks(lambda *arguments: measure.tune(JOB, *arguments))
         == ["timing, rank 0: rank 1 did not answer in call 3"] * 2

@@ -14,17 +14,20 @@ from typing import Callable, NamedTuple
 
 from . import crossover
 from .abi import ITEM_BYTES, Workspace
+from .progress import Progress
 from .together import Off
 
-BLOCKS = (1, 2, 4, 8, 16, 32, 64)
-THREADS = (256, 512)
+BLOCKS = (1, 2, 4, 8, 16, 32, 64, 96, 128)
+THREADS = (128, 256, 512)
+WORD = 16  # bytes that a thread moves at once
+MOST_WORDS, FINALISTS = 12, 4  # words for one thread in a candidate; candidates that are timed a second time
 ALGORITHMS = ("one_shot", "two_shot", "one_shot_pull", "islands")
 SEARCH = (24, 7)  # calls in a graph, replays: enough to rank the candidates
 FINAL = (122, 15)  # two calls for each of 61 layers, the forward pass that this was made for
 WATCHDOG_SECONDS = 10.0
 
 
-class _Work(NamedTuple):
+class Work(NamedTuple):
     """One call, and what raises where the calls so far did not go well."""
 
     call: Callable[[], None]
@@ -36,18 +39,28 @@ def bench(job: dict, ranks, gpu, library) -> dict:
     launch = crossover.Launch(job["algorithm"], job["blocks"], job["threads"])
     sizes = sizes_of(job)
     workspace = open_workspace(ranks, gpu, library, job["transport"], max(sizes), WATCHDOG_SECONDS)
-    return {"rows": [_row(job, ranks, gpu, workspace, size, launch) for size in sizes], **about(gpu)}
+    progress, rows = Progress(job.get("progress", ""), gpu.rank), []
+    for done, size in enumerate(sizes, 1):
+        rows.append(_row(job, ranks, gpu, workspace, size, launch))
+        progress.count("sizes measured", done, len(sizes))
+    return {"rows": rows, **about(gpu)}
 
 
 def tune(job: dict, ranks, gpu, library) -> dict:
     """The rows of the best launch for each size, beside NCCL."""
     sizes = sizes_of(job)
     workspace = open_workspace(ranks, gpu, library, job["transport"], max(sizes), WATCHDOG_SECONDS)
-    rows = []
-    for size in sizes:
-        best = _best(job, ranks, gpu, workspace, size)
+    progress, rows = Progress(job.get("progress", ""), gpu.rank), []
+    for number, size in enumerate(sizes, 1):
+        progress.say(f"measures size {number} of {len(sizes)}: {size} bytes")
+        best = _best(job, ranks, gpu, workspace, size, progress)
         if best is not None:
             rows.append(_row(job, ranks, gpu, workspace, size, best))
+            progress.say(
+                "measured {bytes} bytes: {us} us ({algorithm}, {blocks}x{threads}), NCCL {nccl_us} us".format(
+                    **rows[-1]
+                )
+            )
     return {"rows": rows, **about(gpu)}
 
 
@@ -85,7 +98,17 @@ def _candidates(workspace: Workspace, ranks, size: int) -> list:
     able = [
         name for name in ALGORITHMS if all(ranks.step("algorithms", lambda name=name: _able(workspace, name, size)))
     ]
-    return [crossover.Launch(name, blocks, threads) for name in able for blocks in BLOCKS for threads in THREADS]
+    return [crossover.Launch(name, *grid) for name in able for grid in grids(name, size, workspace.world)]
+
+
+def grids(algorithm: str, size: int, world: int) -> list:
+    """(blocks, threads) that leave not most of the threads idle, and give none of them more than a dozen words. Never empty."""
+    items = -(-size // (WORD * {"two_shot": world, "islands": max(world // 2, 1)}.get(algorithm, 1)))
+    every = [(blocks, threads) for blocks in BLOCKS for threads in THREADS]
+    fit = [
+        (blocks, threads) for blocks, threads in every if items / MOST_WORDS <= blocks * threads < 2 * items + threads
+    ]
+    return fit or every[-1:]
 
 
 def _able(workspace: Workspace, algorithm: str, size: int) -> bool:
@@ -95,26 +118,35 @@ def _able(workspace: Workspace, algorithm: str, size: int) -> bool:
         return False
 
 
-def _best(job: dict, ranks, gpu, workspace: Workspace, size: int):
-    times = {}
-    for launch in _candidates(workspace, ranks, size):
-        try:
-            times[launch] = _time(ranks, gpu, _ours(job, gpu, workspace, size, launch), *SEARCH)
-        except Off as off:
-            if "did not answer" in str(off):
-                raise  # the peers' calls no longer match
-    return min(times, key=times.get) if times else None
+def _best(job: dict, ranks, gpu, workspace: Workspace, size: int, progress: Progress):
+    """The fastest launch. A short look at each tells which ones are near; they are timed again, as one lucky moment must not decide."""
+    candidates = _candidates(workspace, ranks, size)
+
+    def time(launches: list, what: str, calls: int, replays: int) -> dict:
+        times = {}
+        for done, launch in enumerate(launches):
+            progress.count(f"{size} bytes, {what}", done, len(launches))
+            try:
+                times[launch] = time_work(ranks, gpu, ours(job, gpu, workspace, size, launch), calls, replays)
+            except Off as off:
+                if "did not answer" in str(off):
+                    raise  # the peers' calls no longer match
+        return times
+
+    first = time(candidates, "launches tried", *SEARCH)
+    again = time(sorted(first, key=first.get)[:FINALISTS], "the fastest again", *FINAL)
+    return min(again, key=again.get) if again else None
 
 
 def _row(job: dict, ranks, gpu, workspace: Workspace, size: int, launch: crossover.Launch) -> dict:
     """One row of a table. NCCL goes first and last, so that a clock that climbs or falls favours neither."""
-    before = _time(ranks, gpu, _nccl(job, gpu, size), *FINAL)
-    ours = _time(ranks, gpu, _ours(job, gpu, workspace, size, launch), *FINAL)
-    after = _time(ranks, gpu, _nccl(job, gpu, size), *FINAL)
-    return {"bytes": size, **launch._asdict(), "us": round(ours, 2), "nccl_us": round(min(before, after), 2)}
+    before = time_work(ranks, gpu, _nccl(job, gpu, size), *FINAL)
+    mine = time_work(ranks, gpu, ours(job, gpu, workspace, size, launch), *FINAL)
+    after = time_work(ranks, gpu, _nccl(job, gpu, size), *FINAL)
+    return {"bytes": size, **launch._asdict(), "us": round(mine, 2), "nccl_us": round(min(before, after), 2)}
 
 
-def _ours(job: dict, gpu, workspace: Workspace, size: int, launch: crossover.Launch) -> _Work:
+def ours(job: dict, gpu, workspace: Workspace, size: int, launch: crossover.Launch) -> Work:
     count = size // ITEM_BYTES[job["dtype"]]
     source = gpu.integers(count, job["dtype"], gpu.rank)
     target = gpu.result_for(source)
@@ -122,15 +154,15 @@ def _ours(job: dict, gpu, workspace: Workspace, size: int, launch: crossover.Lau
     def call() -> None:
         workspace.all_reduce(source.data_ptr(), target.data_ptr(), count, job["dtype"], *launch, gpu.stream())
 
-    return _Work(call, lambda: refuse_time_out(workspace))
+    return Work(call, lambda: refuse_time_out(workspace))
 
 
-def _nccl(job: dict, gpu, size: int) -> _Work:
+def _nccl(job: dict, gpu, size: int) -> Work:
     import torch.distributed as dist
 
     tensor = gpu.integers(size // ITEM_BYTES[job["dtype"]], job["dtype"], gpu.rank)
     tensor.zero_()  # so that many sums in place stay finite
-    return _Work(lambda: dist.all_reduce(tensor), lambda: None)
+    return Work(lambda: dist.all_reduce(tensor), lambda: None)
 
 
 def refuse_time_out(workspace: Workspace) -> None:
@@ -139,7 +171,7 @@ def refuse_time_out(workspace: Workspace) -> None:
         raise TimeoutError(f"rank {status.peer} did not answer in call {status.epoch}")
 
 
-def _time(ranks, gpu, work: _Work, calls: int, replays: int) -> float:
+def time_work(ranks, gpu, work: Work, calls: int, replays: int) -> float:
     """Microseconds for one call: median of the replays, slowest rank."""
     graph = ranks.local("capture", lambda: captured(work.call, calls))
     ranks.step("start", lambda: None)
