@@ -608,6 +608,13 @@ PORTS = (
 
 SERVICE = (
     Cause(
+        "not_as_declared",
+        (r"gpu_node\.tuning: not started: (?P<why>.*)",),
+        "The unit refuses to start, because the node is not as declared: {why}",
+        "Run the playbook sglang.yml, which puts it into the declared state; verify.yml shows what differs in the tuning.",
+        hides=("pre_start_refused",),
+    ),
+    Cause(
         "unit_step",
         (r".*: Failed at step (?P<step>[A-Z_]+) spawning (?P<program>[^:]*): (?P<why>.*)",),
         "systemd could not prepare the process (step {step}): {why}",
