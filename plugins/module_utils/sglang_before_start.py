@@ -42,12 +42,12 @@ def read_unit_file(path):
     return read(path) if found.st_mode & 0o004 else f"{found.st_mtime_ns} {found.st_size}".encode()
 
 
-def parts_of(declared, keys_path, read=read, unit_files=unit_files, read_unit_file=read_unit_file):
+def parts_of(declared, read=read, unit_files=unit_files, read_unit_file=read_unit_file):
     """Name to digest of everything that makes a start what it is. A running instance is restarted when one of them has changed."""
     parts = {
         "unit": digest(b"\0".join(path.encode() + b"\0" + read_unit_file(path) for path in unit_files(declared))),
         "configuration": digest(read(declared["config"])),
-        "keys": digest(read(keys_path)) if declared["keys"] else "",
+        "keys": digest(read(declared["keys"])) if declared["keys"] else "",
         "version of SGLang": str(declared["version"]),
         "tuning": digest(json.dumps(declared["environment"], sort_keys=True).encode()),
     }
@@ -131,9 +131,8 @@ def main():
         print("gpu_node.tuning: playbook sglang.yml puts the node into the declared state", file=sys.stderr)
         return 1
     runtime = os.environ["RUNTIME_DIRECTORY"]
-    keys_path = os.path.join(os.environ.get("CREDENTIALS_DIRECTORY", ""), "keys")
-    parts = parts_of(declared, keys_path)
-    configuration = read(declared["config"]) + (read(keys_path) if declared["keys"] else b"")
+    parts = parts_of(declared)
+    configuration = read(declared["config"]) + (read(declared["keys"]) if declared["keys"] else b"")
     write(os.path.join(runtime, "config.yaml"), configuration.decode())
     write(os.path.join(runtime, "started.json"), json.dumps({"parts": parts, "generation": declared["generation"]}))
     return 0

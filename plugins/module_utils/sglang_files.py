@@ -44,6 +44,7 @@ class Wanted(NamedTuple):
     content: bytes
     mode: int
     group: str = "root"
+    owner: str = "root"
     secret: bool = False
 
 
@@ -124,7 +125,7 @@ def files_of_instance(plan: dict, keys: str, settings: Settings, tuning: Tuning,
         "unit": sglang_unit_text.UNIT,
         "instance_unit": f"/etc/systemd/system/{unit_of(name)}",
         "config": paths["config"],
-        "keys": bool(keys),
+        "keys": paths["keys"] if keys else "",
         "version": version,
         "models": models,
         "host": plan["host"],
@@ -133,7 +134,7 @@ def files_of_instance(plan: dict, keys: str, settings: Settings, tuning: Tuning,
         "environment": seen_by_service(plan, tuning),
         "generation": tuning.generation,
     }
-    drop_in = sglang_unit_text.drop_in_text(plan, settings, models, paths["keys"] if keys else "")
+    drop_in = sglang_unit_text.drop_in_text(plan, settings, models)
     found = [
         Wanted(paths["drop_in"], sealed(drop_in), 0o644),
         Wanted(paths["config"], sealed(plan["config_text"]), 0o640, settings.group),
@@ -142,7 +143,7 @@ def files_of_instance(plan: dict, keys: str, settings: Settings, tuning: Tuning,
         ),
     ]
     if keys:
-        found.append(Wanted(paths["keys"], keys.encode(), 0o600, "root", secret=True))
+        found.append(Wanted(paths["keys"], keys.encode(), 0o600, "root", settings.user, secret=True))
     return found
 
 
@@ -177,7 +178,9 @@ def changes(wanted: list, gone: list, check: bool = False) -> list:
 
 
 def wished(file: Wanted, before: FileState, check: bool = False) -> FileState:
-    return before._replace(content=file.content, mode=file.mode, uid=os.geteuid(), gid=_group(file.group, check))
+    return before._replace(
+        content=file.content, mode=file.mode, uid=_owner(file.owner, check), gid=_group(file.group, check)
+    )
 
 
 def _by_hand(before: FileState, file: Wanted) -> bool:
@@ -242,7 +245,7 @@ def parts_wanted(name: str, wanted: list) -> dict:
         )
 
     declared = json.loads(contents[paths["declared"]])
-    return sglang_before_start.parts_of(declared, paths["keys"], read, unit_files, read_unit_file)
+    return sglang_before_start.parts_of(declared, read, unit_files, read_unit_file)
 
 
 def _order(declared: dict):
@@ -279,6 +282,17 @@ def instances_on_node() -> list:
         return []
 
 
+def _owner(name: str, check: bool) -> int:
+    if os.geteuid() != 0:
+        return os.geteuid()
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        if check:
+            return -1
+        raise _no_user(name) from None
+
+
 def _group(name: str, check: bool) -> int:
     if os.geteuid() != 0:
         return os.getegid()
@@ -290,10 +304,14 @@ def _group(name: str, check: bool) -> int:
         raise TuningError(f"group {name!r}: the node has none of this name. Make it, or set sglang_group.") from None
 
 
-def refuse_unknown_user(user: str) -> None:
+def _no_user(name: str) -> TuningError:
+    return TuningError(
+        f"user {name!r}: the node has none of this name. Make it (sglang_create_user: true), or set sglang_user."
+    )
+
+
+def refuse_unknown_user(name: str) -> None:
     try:
-        pwd.getpwnam(user)
+        pwd.getpwnam(name)
     except KeyError:
-        raise TuningError(
-            f"user {user!r}: the node has none of this name. Make it (sglang_create_user: true), or set sglang_user."
-        ) from None
+        raise _no_user(name) from None

@@ -116,8 +116,8 @@ def exec_start(interpreter: str) -> str:
     return f"ExecStart={systemd_word(interpreter)} -m sglang.launch_server --config ${{RUNTIME_DIRECTORY}}/config.yaml"
 
 
-def drop_in_text(plan: dict, settings: Settings, paths: list, keys: str) -> str:
-    """``paths``: what the instance reads; ``keys``: the file with its keys, empty for none."""
+def drop_in_text(plan: dict, settings: Settings, paths: list) -> str:
+    """``paths``: what the instance reads."""
     lines = ["[Unit]", f"Description=SGLang instance {plan['name']} on port {plan['port']}", "", "[Service]"]
     lines += [
         f"Environment={systemd_word(f'{name}={value}', in_command=False)}"
@@ -128,8 +128,6 @@ def drop_in_text(plan: dict, settings: Settings, paths: list, keys: str) -> str:
         # What the file cannot carry in this version of SGLang.
         words = " ".join(systemd_word(part) for part in more)
         lines += ["ExecStart=", f"{exec_start(settings.interpreter)} {words}"]
-    if keys:
-        lines.append(f"LoadCredential=keys:{keys}")
     hidden = [path for path in [settings.interpreter, *paths] if path.startswith(tuple(f"{top}/" for top in HIDDEN))]
     lines += [
         f"BindReadOnlyPaths={systemd_word(path, in_command=False)}"

@@ -68,28 +68,22 @@ def test_an_interpreter_with_a_blank_is_one_word():
 
 
 def test_a_drop_in_carries_any_value():
-    text = sglang_unit_text.drop_in_text(PLAN, SETTINGS, ["/models/kimi"], "")
+    text = sglang_unit_text.drop_in_text(PLAN, SETTINGS, ["/models/kimi"])
     assert setting(text, "Environment") == ['"A=100%% of \\"$HOME\\""', '"B=two words"']
-    assert "LoadCredential" not in text
     assert "ExecStart" not in text
     assert "BindReadOnlyPaths" not in text
 
 
-def test_keys_come_as_a_credential_and_not_as_text():
-    text = sglang_unit_text.drop_in_text(PLAN, SETTINGS, [], "/etc/gpu_node_tuning/sglang/kimi.keys.yaml")
-    assert setting(text, "LoadCredential") == ["keys:/etc/gpu_node_tuning/sglang/kimi.keys.yaml"]
-
-
 def test_words_that_the_file_cannot_carry_replace_the_command():
     plan = dict(PLAN, command=[*PLAN["command"], "--log-requests-format", "a b"])
-    (empty, command) = setting(sglang_unit_text.drop_in_text(plan, SETTINGS, [], ""), "ExecStart")
+    (empty, command) = setting(sglang_unit_text.drop_in_text(plan, SETTINGS, []), "ExecStart")
     assert empty == ""
     assert command.endswith('--config ${RUNTIME_DIRECTORY}/config.yaml --log-requests-format "a b"')
 
 
 def test_what_home_would_hide_is_shown():
     settings = SETTINGS._replace(interpreter="/home/ann/env/bin/python")
-    text = sglang_unit_text.drop_in_text(PLAN, settings, ["/root/a model", "/models/kimi"], "")
+    text = sglang_unit_text.drop_in_text(PLAN, settings, ["/root/a model", "/models/kimi"])
     assert setting(text, "BindReadOnlyPaths") == ["/home/ann/env", '"/root/a model"']
 
 
@@ -164,7 +158,7 @@ def declared(file, model, tmp_path):
         "unit": str(unit),
         "instance_unit": str(tmp_path / "sglang@kimi.service"),
         "config": str(config),
-        "keys": False,
+        "keys": "",
         "version": "0.5.23",
         "models": [model],
         "sitecustomize": file,
@@ -174,10 +168,10 @@ def declared(file, model, tmp_path):
 
 
 def test_every_part_of_a_start_counts(declared, tmp_path):
-    before = sglang_before_start.parts_of(declared, "")
+    before = sglang_before_start.parts_of(declared)
 
     def changed(**values):
-        now = sglang_before_start.parts_of(dict(declared, **values), str(tmp_path / "keys"))
+        now = sglang_before_start.parts_of(dict(declared, **values))
         return [part for part in now if now[part] != before[part]]
 
     assert changed() == []
@@ -185,7 +179,7 @@ def test_every_part_of_a_start_counts(declared, tmp_path):
     assert changed(environment={"NCCL_PROTO": "Simple"}) == ["tuning"]
     assert changed(sitecustomize=dict(declared["sitecustomize"], sha256="0")) == ["tuning"]
     (tmp_path / "keys").write_text("api-key: one\n")
-    assert changed(keys=True) == ["keys"]
+    assert changed(keys=str(tmp_path / "keys")) == ["keys"]
     (tmp_path / "kimi.yaml").write_text("port: 2\n")
     assert changed() == ["configuration"]
 
@@ -193,15 +187,15 @@ def test_every_part_of_a_start_counts(declared, tmp_path):
 @pytest.mark.parametrize("mode", [0o644, 0o600])
 @pytest.mark.parametrize("folder", ["sglang@.service.d", "sglang@kimi.service.d"])
 def test_a_drop_in_of_somebody_counts_too(declared, tmp_path, folder, mode):
-    before = sglang_before_start.parts_of(declared, "")
+    before = sglang_before_start.parts_of(declared)
     (tmp_path / folder).mkdir()
     drop_in = tmp_path / folder / "own.conf"
     drop_in.write_text("[Service]\n")
     drop_in.chmod(mode)
-    with_it = sglang_before_start.parts_of(declared, "")
+    with_it = sglang_before_start.parts_of(declared)
     assert with_it["unit"] != before["unit"]
     drop_in.write_text("[Service]\nNice=5\n")
-    assert sglang_before_start.parts_of(declared, "")["unit"] != with_it["unit"]
+    assert sglang_before_start.parts_of(declared)["unit"] != with_it["unit"]
 
 
 def test_the_program_needs_the_standard_library_alone():
@@ -210,11 +204,10 @@ def test_the_program_needs_the_standard_library_alone():
 
 
 def test_the_program_leaves_what_it_started_with(declared, tmp_path, monkeypatch):
-    (tmp_path / "kimi.json").write_text(json.dumps(dict(declared, host="127.0.0.1", port=0, keys=True)))
-    (tmp_path / "credentials").mkdir()
-    (tmp_path / "credentials" / "keys").write_text("api-key: one\n")
+    (tmp_path / "keys").write_text("api-key: one\n")
+    declared["keys"] = str(tmp_path / "keys")
+    (tmp_path / "kimi.json").write_text(json.dumps(dict(declared, host="127.0.0.1", port=0)))
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
-    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path / "credentials"))
     monkeypatch.setattr("sys.argv", ["before_start.py", str(tmp_path / "kimi.json")])
     monkeypatch.setattr(sglang_before_start, "complaints", lambda _declared: ["one reason"])
     assert sglang_before_start.main() == 1
@@ -225,6 +218,4 @@ def test_the_program_leaves_what_it_started_with(declared, tmp_path, monkeypatch
     assert (tmp_path / "config.yaml").stat().st_mode & 0o777 == 0o600
     started = json.loads((tmp_path / "started.json").read_text())
     assert started["generation"] == 3
-    assert started["parts"] == sglang_before_start.parts_of(
-        dict(declared, keys=True), str(tmp_path / "credentials" / "keys")
-    )
+    assert started["parts"] == sglang_before_start.parts_of(declared)
