@@ -47,7 +47,6 @@ EXPECTED = {
     "no_token_fits": ["fraction_too_low", DIED],
     "permission_denied": ["permission_denied"],
     "plugin_fails": ["plugin_failed"],
-    "port_not_allowed": ["address_not_ours"],
     "port_taken_by_another_program": ["port_taken"],
     "port_taken_by_another_sglang": ["port_taken_by_sglang"],
     "scheduler_killed": ["process_killed", DIED],
@@ -60,6 +59,7 @@ EXPECTED = {
     "unknown_model_type": ["unsupported_model"],
     "unsupported_model": ["unsupported_model", DIED],
     "wrong_shape": ["shape_mismatch", DIED],
+    "synthetic_address_not_ours": ["address_not_ours"],
     "synthetic_cuda_out_of_memory": ["cuda_out_of_memory", "nccl_error", DIED],
     "synthetic_dev_shm_full": ["dev_shm_full", DIED],
     "synthetic_disk_full": ["disk_full", DIED],
@@ -102,6 +102,7 @@ EXPECTED = {
     "synthetic_unit_namespace": ["unit_step"],
     "synthetic_unsupported_architecture": ["unsupported_architecture", DIED],
     "synthetic_user_missing": ["user_missing"],
+    "synthetic_warm_up_failed": ["unrecognised", "warm_up_failed"],
     "synthetic_weights_leave_no_memory": ["weights_leave_no_memory", DIED],
     "synthetic_wrong_gpus": ["wrong_gpus", DIED],
 }
@@ -125,6 +126,10 @@ def test_every_log_is_in_both_tables():
     files = {path.stem for path in LOGS.glob("*.txt")}
     assert files == set(EXPECTED)
     assert files == set(re.findall(r"^\| `(\w+)` \|", (LOGS / "README.md").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def test_every_cause_has_a_log():
+    assert {cause.name for cause in CAUSES} <= {name for found in EXPECTED.values() for name in found}
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -247,6 +252,14 @@ def test_a_failed_plugin_is_not_the_root():
         ("unsupported_model", ROOT),
         ("plugin_failed", LOGGED),
     ]
+
+
+def test_a_traceback_behind_a_warning_is_a_cause_of_its_own():
+    text = (
+        "node1:4801:4801 [0] NCCL WARN Missing iommu=pt\nTraceback (most recent call last):\n  code\n"
+        "OSError: libfast.so: cannot open shared object file: No such file or directory\n"
+    )
+    assert names(diagnose(text, 1)) == ["missing_library", "nccl_warning"]
 
 
 def test_the_last_start_counts():

@@ -317,7 +317,10 @@ def test_a_failure_without_a_known_cause_says_so(act):
 def test_the_time_is_over(act):
     result, action = act(answer("weights", "weights 1/64"), timeout="25")
     assert result["failed"]
-    assert "not ready within 25 s, and the last phase was weights (weights 1/64); /health: refused." in result["msg"]
+    assert (
+        "not ready within 25 s; the last phase was weights (weights 1/64), and /health: refused. "
+        "Where the GPU memory still grows, the storage is slow: raise timeout."
+    ) in result["msg"]
     assert [asked["followed"]["last"] for asked in action.asked] == [False, False, False, True]
 
 

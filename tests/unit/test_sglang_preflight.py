@@ -12,6 +12,7 @@ import time
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
+from ansible_collections.gpu_node.tuning.plugins.module_utils import bounded_child
 from ansible_collections.gpu_node.tuning.plugins.module_utils import sglang_preflight as preflights
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_preflight import Asked, Node, preflight, refusal
@@ -335,6 +336,13 @@ def test_the_fraction_that_it_names_is_not_refused(kimi):
     assert checks(kimi.look({"args": {"tp_size": 8, "mem_fraction_static": 0.85}}), "memory", "ok")
 
 
+def test_the_fraction_of_the_profile_counts_and_the_instance_wins(kimi):
+    profile = {"name": "mine", "sglang": {"args": {"mem_fraction_static": 0.55}}}
+    assert "x (1 - 0.55)" in refusals(kimi.look({"args": {"tp_size": 8}}, profile=profile))["memory"]
+    found = kimi.look({"args": {"tp_size": 8, "mem_fraction_static": 0.85}}, profile=profile)
+    assert "memory" not in refusals(found)
+
+
 def test_what_nccl_takes_with_the_profile_is_told_where_it_is_close(kimi):
     args = {"tp_size": 8, "mem_fraction_static": 0.8}
     assert checks(kimi.look({"args": args}), "memory", "ok")
@@ -499,6 +507,17 @@ def test_bad_options_of_the_module(run, options, words):
     answer = run(**options)
     assert answer["failed"]
     assert words in answer["msg"]
+
+
+def test_a_header_that_would_eat_the_memory_is_unknown(node, monkeypatch):
+    """Ten million empty lists in a legal length; the child may have 200 MiB."""
+    shard = node.model / "model-00001-of-00002.safetensors"
+    header = b'{"a": [' + b"[]," * 10_000_000 + b"[]]}"
+    shard.write_bytes(len(header).to_bytes(8, "little") + header)
+    monkeypatch.setattr(preflights, "call_as", lambda *given: bounded_child.call_as(*given, memory=200 * 1024**2))
+    found = node.look()
+    assert "takes more memory than a check may have" in checks(found, "model", "unknown")[0]
+    assert "the size of the weights is not known" not in str(refusals(found))
 
 
 def test_a_large_shard_is_looked_at_without_reading_it(node):
