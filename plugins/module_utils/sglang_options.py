@@ -78,11 +78,25 @@ def table_version(version: str) -> tuple:
     older = [known for known in KNOWN_VERSIONS if parse_version(known) <= found]
     if parse_version(older[-1]) == found:
         return older[-1], ""
-    what = "newer than the newest" if older[-1] == KNOWN_VERSIONS[-1] else "none of those"
+    following = _candidates(older[-1], True)[1:]
+    what, those = "newer than the newest", older[-1]
+    if following:
+        what, those = "none of those", f"{older[-1]}, and what is new in {following[0]}"
     return older[-1], (
         f"SGLang {version} is {what} whose options are known ({', '.join(KNOWN_VERSIONS)}): its options are taken to be "
-        f"those of {older[-1]}, and its own parser has the last word."
+        f"those of {those}, and its own parser has the last word."
     )
+
+
+def _candidates(known: str, between: bool) -> tuple:
+    """Whose forms count. A release between two known ones has most of the older one, and perhaps some of the newer one."""
+    at = KNOWN_VERSIONS.index(known)
+    return KNOWN_VERSIONS[at : at + 2] if between else (known,)
+
+
+def _versions(version: str) -> tuple:
+    known, remark = table_version(version)
+    return _candidates(known, bool(remark))
 
 
 def form_of(field: str, version: str) -> Form | None:
@@ -101,7 +115,7 @@ def known_in(field: str) -> list:
 
 def complaints(args: Mapping, version: str, where: str) -> list:
     """What is wrong with these arguments for that version, one sentence each. Raises UnknownVersion."""
-    known, _remark = table_version(version)
+    versions = _versions(version)
     if not isinstance(args, Mapping):
         return [
             f"{where}: must be a mapping of option: value, not {kind_of(args)} ({show(args)}). Write {{}} for none."
@@ -109,7 +123,7 @@ def complaints(args: Mapping, version: str, where: str) -> list:
     found = []
     for name, value in args.items():
         try:
-            fault = _fault(name, value, known)
+            fault = _fault(name, value, versions)
         except InvalidProfile:
             fault = f"is nested deeper than {MAX_DEPTH} levels. Does an anchor refer to itself?"
         if fault:
@@ -120,30 +134,42 @@ def complaints(args: Mapping, version: str, where: str) -> list:
 
 def config(args: Mapping, version: str) -> dict:
     """Keys and values of the --config file. Arguments that have a complaint give nonsense or an exception."""
-    known, _remark = table_version(version)
-    return {form.option: _in_file(form.kind, value) for form, value in _set(args, known) if form.in_file}
+    versions = _versions(version)
+    return {form.option: _in_file(form.kind, value) for form, value in _set(args, versions) if form.in_file}
 
 
 def words(args: Mapping, version: str) -> list:
     """What SGLang's --config file cannot hold, as words of the command line."""
-    known, _remark = table_version(version)
+    versions = _versions(version)
     found = []
-    for form, value in _set(args, known):
+    for form, value in _set(args, versions):
         if not form.in_file:
             found += _as_words(form, value)
     return found
 
 
-def _set(args, known):
+def _set(args, versions):
     """(form, value) of each option that is set, in a fixed order; null, and false for a flag, say nothing."""
     for field in sorted(args):
-        form, value = _placed(field, plain(args[field]), known)
+        form, value = _placed(field, plain(args[field]), versions)
         if form is not None and value is not None and not (form.kind == "flag" and value is False):
             yield form, value
 
 
-def _placed(field, value, known):
-    """The form and value for this version, by way of what the option was before it had its name."""
+def _placed(field, value, versions):
+    """The form and value for the first of these versions that takes the value, or else that has the option."""
+    first = None
+    for version in versions:
+        form, placed = _placed_in(field, value, version)
+        if form is not None:
+            if not _KINDS[form.kind](placed, form):
+                return form, placed
+            first = first or (form, placed)
+    return first or (None, value)
+
+
+def _placed_in(field, value, known):
+    """The same for one version, by way of what the option was before it had its name."""
     form = form_of(field, known)
     former = FORMERLY.get(field, {}) if form is None and KNOWN_VERSIONS.index(known) < _first(field) else {}
     if isinstance(value, str) and value in former:
@@ -156,7 +182,7 @@ def _first(field):
     return KNOWN_VERSIONS.index(OPTIONS[field][0].since)
 
 
-def _fault(name, value, known):
+def _fault(name, value, versions):
     if not isinstance(name, str):
         return f"the name of an option must be a string, not {kind_of(name)}"
     name = str.__str__(name)
@@ -166,9 +192,9 @@ def _fault(name, value, known):
         return _unknown(name)
     if value is None:
         return ""  # takes away what a profile sets, whatever the version
-    form, value = _placed(name, plain(value), known)
+    form, value = _placed(name, plain(value), versions)
     if form is None:
-        return _not_in(name, value, known)
+        return _not_in(name, value, versions[0])
     return _KINDS[form.kind](value, form)
 
 

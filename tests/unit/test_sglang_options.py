@@ -261,6 +261,27 @@ def test_a_version_that_cannot_be_used(version, says):
         complaints({}, version, "args")
 
 
+@pytest.mark.parametrize(
+    ("args", "in_file", "on_command_line"),
+    [
+        ({"attn_dp_size": 2}, {"attn-dp-size": 2}, []),  # new in the next known version
+        ({"cuda_graph_tc_compiler": "eager"}, {"cuda-graph-tc-compiler": "eager"}, []),  # gone in the next
+        ({"cuda_graph_backend_decode": "tc_piecewise"}, {"cuda-graph-backend-decode": "tc_piecewise"}, []),
+        ({"attention_backend": "llada2_cfg_flashinfer"}, {"attention-backend": "llada2_cfg_flashinfer"}, []),
+        ({"enable_dp_attention": True}, {"enable-dp-attention": True}, []),
+    ],
+)
+def test_a_version_between_two_known_ones_may_have_the_options_of_both(args, in_file, on_command_line):
+    assert complaints(args, "0.5.22", "args") == []
+    assert config(args, "0.5.22") == in_file
+    assert words(args, "0.5.22") == on_command_line
+
+
+def test_what_neither_neighbour_has():
+    assert "not an option of SGLang 0.5.20" in complaint({"disable_piecewise_cuda_graph": True}, "0.5.22")
+    assert "is not legal" in complaint({"attention_backend": "nothing"}, "0.5.22")
+
+
 def test_no_spelling_is_an_abbreviation_of_another_way_round():
     """Every exact spelling belongs to one field only, and every rename leads to a field."""
     for version in KNOWN_VERSIONS:
