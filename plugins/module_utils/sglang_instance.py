@@ -54,7 +54,9 @@ _HOST = re.compile(r"[A-Za-z0-9.:_-]{1,253}", re.ASCII)
 _DEVICE = re.compile(r"(?:GPU|MIG)-[0-9A-Za-z/-]{1,80}", re.ASCII)
 _KEY = re.compile(r"[\x21-\x7e]{1,512}", re.ASCII)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
-_SECRET_VARIABLE = re.compile(r"(?:^|_)(?:TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_KEY|ACCESS_KEY_ID)$", re.ASCII)
+_SECRET_VARIABLE = re.compile(
+    r"(?:^|_)(?:(?<!PER_)TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY|ACCESS_KEY|ACCESS_KEY_ID)$", re.ASCII
+)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_@:,./=+-]+", re.ASCII)
 

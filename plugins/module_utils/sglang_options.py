@@ -72,17 +72,31 @@ def table_version(version: str) -> tuple:
         raise UnknownVersion(f"sglang_version: {error}") from error
     if found < parse_version(KNOWN_VERSIONS[0]):
         raise UnknownVersion(
-            f"SGLang {version} is older than {KNOWN_VERSIONS[0]}, the oldest that is supported. Install one of "
-            f"{', '.join(KNOWN_VERSIONS)}, or a newer one."
+            f"SGLang {version} is older than {KNOWN_VERSIONS[0]}, the oldest that is supported. Install a newer one; the options "
+            f"of {span(KNOWN_VERSIONS)} are known."
         )
     older = [known for known in KNOWN_VERSIONS if parse_version(known) <= found]
     if parse_version(older[-1]) == found:
         return older[-1], ""
-    what = "newer than the newest" if older[-1] == KNOWN_VERSIONS[-1] else "none of those"
+    following = _candidates(older[-1], True)[1:]
+    what, those = "newer than the newest", older[-1]
+    if following:
+        what, those = "none of those", f"{older[-1]}, and what is new in {following[0]}"
     return older[-1], (
-        f"SGLang {version} is {what} whose options are known ({', '.join(KNOWN_VERSIONS)}): its options are taken to be "
-        f"those of {older[-1]}, and its own parser has the last word."
+        f"SGLang {version} is {what} whose options are known ({span(KNOWN_VERSIONS)}): its options are taken to be those of "
+        f"{those}, and its own parser has the last word."
     )
+
+
+def _candidates(known: str, between: bool) -> tuple:
+    """Whose forms count. A release between two known ones has most of the older one, and perhaps some of the newer one."""
+    at = KNOWN_VERSIONS.index(known)
+    return KNOWN_VERSIONS[at : at + 2] if between else (known,)
+
+
+def _versions(version: str) -> tuple:
+    known, remark = table_version(version)
+    return _candidates(known, bool(remark))
 
 
 def form_of(field: str, version: str) -> Form | None:
@@ -94,6 +108,18 @@ def form_of(field: str, version: str) -> Form | None:
     return None
 
 
+def span(versions: list) -> str:
+    """Known versions in a few words: ``0.5.11 to 0.5.13, 0.5.23``."""
+    runs = []
+    for at in map(KNOWN_VERSIONS.index, versions):
+        if runs and runs[-1][-1] == at - 1:
+            runs[-1].append(at)
+        else:
+            runs.append([at])
+    ends = [(KNOWN_VERSIONS[run[0]], KNOWN_VERSIONS[run[-1]]) for run in runs]
+    return ", ".join(first if first == last else f"{first} to {last}" for first, last in ends)
+
+
 def known_in(field: str) -> list:
     """The known versions that have the option."""
     return [version for version in KNOWN_VERSIONS if form_of(field, version)]
@@ -101,7 +127,7 @@ def known_in(field: str) -> list:
 
 def complaints(args: Mapping, version: str, where: str) -> list:
     """What is wrong with these arguments for that version, one sentence each. Raises UnknownVersion."""
-    known, _remark = table_version(version)
+    versions = _versions(version)
     if not isinstance(args, Mapping):
         return [
             f"{where}: must be a mapping of option: value, not {kind_of(args)} ({show(args)}). Write {{}} for none."
@@ -109,7 +135,7 @@ def complaints(args: Mapping, version: str, where: str) -> list:
     found = []
     for name, value in args.items():
         try:
-            fault = _fault(name, value, known)
+            fault = _fault(name, value, versions)
         except InvalidProfile:
             fault = f"is nested deeper than {MAX_DEPTH} levels. Does an anchor refer to itself?"
         if fault:
@@ -120,30 +146,42 @@ def complaints(args: Mapping, version: str, where: str) -> list:
 
 def config(args: Mapping, version: str) -> dict:
     """Keys and values of the --config file. Arguments that have a complaint give nonsense or an exception."""
-    known, _remark = table_version(version)
-    return {form.option: _in_file(form.kind, value) for form, value in _set(args, known) if form.in_file}
+    versions = _versions(version)
+    return {form.option: _in_file(form.kind, value) for form, value in _set(args, versions) if form.in_file}
 
 
 def words(args: Mapping, version: str) -> list:
     """What SGLang's --config file cannot hold, as words of the command line."""
-    known, _remark = table_version(version)
+    versions = _versions(version)
     found = []
-    for form, value in _set(args, known):
+    for form, value in _set(args, versions):
         if not form.in_file:
             found += _as_words(form, value)
     return found
 
 
-def _set(args, known):
+def _set(args, versions):
     """(form, value) of each option that is set, in a fixed order; null, and false for a flag, say nothing."""
     for field in sorted(args):
-        form, value = _placed(field, plain(args[field]), known)
+        form, value = _placed(field, plain(args[field]), versions)
         if form is not None and value is not None and not (form.kind == "flag" and value is False):
             yield form, value
 
 
-def _placed(field, value, known):
-    """The form and value for this version, by way of what the option was before it had its name."""
+def _placed(field, value, versions):
+    """The form and value for the first of these versions that takes the value, or else that has the option."""
+    first = None
+    for version in versions:
+        form, placed = _placed_in(field, value, version)
+        if form is not None:
+            if not _KINDS[form.kind](placed, form):
+                return form, placed
+            first = first or (form, placed)
+    return first or (None, value)
+
+
+def _placed_in(field, value, known):
+    """The same for one version, by way of what the option was before it had its name."""
     form = form_of(field, known)
     former = FORMERLY.get(field, {}) if form is None and KNOWN_VERSIONS.index(known) < _first(field) else {}
     if isinstance(value, str) and value in former:
@@ -156,7 +194,7 @@ def _first(field):
     return KNOWN_VERSIONS.index(OPTIONS[field][0].since)
 
 
-def _fault(name, value, known):
+def _fault(name, value, versions):
     if not isinstance(name, str):
         return f"the name of an option must be a string, not {kind_of(name)}"
     name = str.__str__(name)
@@ -166,9 +204,9 @@ def _fault(name, value, known):
         return _unknown(name)
     if value is None:
         return ""  # takes away what a profile sets, whatever the version
-    form, value = _placed(name, plain(value), known)
+    form, value = _placed(name, plain(value), versions)
     if form is None:
-        return _not_in(name, value, known)
+        return _not_in(name, value, versions[0])
     return _KINDS[form.kind](value, form)
 
 
@@ -187,7 +225,7 @@ def _unknown(name):
     hint = f"did you mean {' or '.join(begin)}?" if 0 < len(begin) <= 3 else did_you_mean(spelled, OPTIONS)
     return (
         f"SGLang has no such option{', ' + hint.rstrip('?') + '?' if hint else ''} "
-        f"Known are the {len(OPTIONS)} of SGLang {KNOWN_VERSIONS[0]} to {KNOWN_VERSIONS[-1]}; "
+        f"Known are the {len(OPTIONS)} of SGLang {span(KNOWN_VERSIONS)}; "
         "`python -m sglang.launch_server --help` lists those of an installed one"
     )
 
@@ -198,7 +236,7 @@ def _not_in(name, value, known):
     if former and KNOWN_VERSIONS.index(known) < _first(name):
         instead = f", where only {' or '.join(map(show, former))} of it can be had, and not {show(value)}"
     return (
-        f"not an option of SGLang {known}{instead}. Known in {', '.join(known_in(name))}. "
+        f"not an option of SGLang {known}{instead}. Known in {span(known_in(name))}. "
         "Leave it out, or install one of these versions"
     )
 
