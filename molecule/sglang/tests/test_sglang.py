@@ -45,6 +45,15 @@ CANDIDATE = {
 }
 
 
+IN_A_COMMAND_LINE = """import contextlib, glob
+found = 0
+for path in glob.glob("/proc/[0-9]*/cmdline"):
+    with contextlib.suppress(OSError), open(path, "rb") as stream:
+        found += key in stream.read()
+print(found)
+"""
+
+
 def instance(args: dict | None = None, **changed) -> dict:
     made = copy.deepcopy(PLAIN)
     made["args"].update(args or {})
@@ -158,8 +167,7 @@ def test_the_keys_are_in_one_file(fleet, node):
         "/etc/gpu_node_tuning/sglang/tiny.keys.yaml"
     ]
     # Not by grep, which would have the key in its own command line.
-    program = f"import glob; print(sum({KEY.encode()!r} in open(path, 'rb').read() for path in glob.glob('/proc/[0-9]*/cmdline')))"
-    assert node.feed(program, "python3", "-").split() == ["0"]
+    assert node.feed(f"key = {KEY.encode()!r}\n" + IN_A_COMMAND_LINE, "python3", "-").split() == ["0"]
     assert node.host.run("grep -r --quiet %s %s", KEY, STATE).rc == 1, "no record has the keys"
     assert KEY not in (fleet.scratch / "results").read_text()
     denied = node.host.run(
@@ -208,40 +216,50 @@ def one_gpu(free_gib: float) -> dict:
     return gpu
 
 
-REFUSED = {
-    "an unknown option": ([instance({"max_total_token": 1})], ["max_total_token", "max_total_tokens"]),
-    "a choice that SGLang does not know": ([instance({"load_format": "none_such"})], ["load_format", "none_such"]),
-    "no model": ([instance(model="/models/none")], ["/models/none"]),
-    "corrupt weights": ([instance(model="/models/corrupt")], ["/models/corrupt/model.safetensors"]),
-    "two on one port": ([instance(), instance(name="other")], ["tiny", "other", "31000"]),
-    "a key with a line end": ([instance(api_key="one\ntwo")], ["api_key"]),
-    "a user that is not there": ([instance()], ["nobody-of-this-name"]),
-    "a fraction that cannot work": (
-        [instance({"device": "cuda", "mem_fraction_static": 0.55}, model="/models/large")],
-        ["-20.96", "0.78"],
-    ),
+# Name of the instance that has the fault: the instance, and what the one message has to say of it.
+FAULTS = {
+    "typo": ({"args": {"max_total_token": 1}}, ["max_total_token", "max_total_tokens"]),
+    "choice": ({"args": {"load_format": "none-such"}}, ["load_format", "none-such"]),
+    "nowhere": ({"model": "/models/none"}, ["/models/none"]),
+    "corrupt": ({"model": "/models/corrupt"}, ["/models/corrupt/model.safetensors"]),
+    "key": ({"api_key": "one\ntwo"}, ["api_key"]),
+    "taken": ({"port": 31000}, ["31000", "tiny"]),
 }
 
 
-@pytest.mark.parametrize("case", list(REFUSED))
-def test_a_play_that_is_refused_touches_nothing(fleet, node, case):
-    instances, words = REFUSED[case]
-    more = {}
-    if case == "corrupt weights":
-        node.sh("cp -r /models/tiny /models/corrupt; truncate --size=-1000 /models/corrupt/model.safetensors")
-    elif case == "a fraction that cannot work":
-        weights(node, "/models/large", 73.19)
-        more["tuning_gpu_facts"] = one_gpu(94.97)
-    elif case == "a user that is not there":
-        more = {"sglang_user": "nobody-of-this-name", "sglang_create_user": False}
+def refused(fleet, node, instances: list, **more) -> str:
+    """The message of a play that has to be refused, and to leave everything as it was."""
     before, generation = stamps(node), node.host.check_output("readlink %s/current", STATE)
     play = fleet.play("sglang", rc=2, sglang_instances=instances, **more)
-    said = play.message(node)
-    assert [word for word in words if word not in said] == [], said
     assert "one\ntwo" not in play.stdout
     assert stamps(node) == before
     assert node.host.check_output("readlink %s/current", STATE) == generation
     assert health(node) == 200
+    return play.message(node)
+
+
+def test_what_is_refused_is_in_one_message_and_touches_nothing(fleet, node):
+    node.sh("cp -r /models/tiny /models/corrupt; truncate --size=-1000 /models/corrupt/model.safetensors")
+    instances = [with_draft()]
+    for port, (name, (changed, _words)) in enumerate(FAULTS.items(), start=31001):
+        made = {
+            **instance(changed.get("args"), name=name, port=port),
+            **{key: changed[key] for key in changed if key != "args"},
+        }
+        instances.append(made)
+    said = refused(fleet, node, instances)
+    missing = [
+        f"{name}: {word}" for name, (_changed, words) in FAULTS.items() for word in [name, *words] if word not in said
+    ]
+    assert missing == [], said
+
+
+def test_a_fraction_that_cannot_work_is_refused_before_the_weights_load(fleet, node):
+    weights(node, "/models/large", 73.19)
+    large = instance({"device": "cuda", "mem_fraction_static": 0.55}, model="/models/large")
+    more = {"sglang_user": "nobody-of-this-name", "sglang_create_user": False}
+    said = refused(fleet, node, [large], tuning_gpu_facts=one_gpu(94.97), **more)
+    assert [word for word in ("-20.96", "0.78", "nobody-of-this-name") if word not in said] == [], said
 
 
 # -- changes -----------------------------------------------------------------------------------------------------------
