@@ -47,6 +47,8 @@ Type=exec
 User={settings.user}
 Group={settings.group}
 WorkingDirectory=%S/sglang/%i
+# Without new privileges CUDA cannot make its devices: after a boot somebody else has to.
+ExecStartPre=+-/bin/sh -c "if command -v nvidia-modprobe; then nvidia-modprobe -u -c 0; fi"
 ExecStartPre={python} {program} /etc/gpu_node_tuning/sglang/%i.json
 {exec_start(settings.interpreter)}
 TimeoutStartSec={settings.start_timeout}
