@@ -72,8 +72,8 @@ def table_version(version: str) -> tuple:
         raise UnknownVersion(f"sglang_version: {error}") from error
     if found < parse_version(KNOWN_VERSIONS[0]):
         raise UnknownVersion(
-            f"SGLang {version} is older than {KNOWN_VERSIONS[0]}, the oldest that is supported. Install one of "
-            f"{', '.join(KNOWN_VERSIONS)}, or a newer one."
+            f"SGLang {version} is older than {KNOWN_VERSIONS[0]}, the oldest that is supported. Install a newer one; the options "
+            f"of {span(KNOWN_VERSIONS)} are known."
         )
     older = [known for known in KNOWN_VERSIONS if parse_version(known) <= found]
     if parse_version(older[-1]) == found:
@@ -83,8 +83,8 @@ def table_version(version: str) -> tuple:
     if following:
         what, those = "none of those", f"{older[-1]}, and what is new in {following[0]}"
     return older[-1], (
-        f"SGLang {version} is {what} whose options are known ({', '.join(KNOWN_VERSIONS)}): its options are taken to be "
-        f"those of {those}, and its own parser has the last word."
+        f"SGLang {version} is {what} whose options are known ({span(KNOWN_VERSIONS)}): its options are taken to be those of "
+        f"{those}, and its own parser has the last word."
     )
 
 
@@ -106,6 +106,18 @@ def form_of(field: str, version: str) -> Form | None:
         if KNOWN_VERSIONS.index(form.since) <= at <= KNOWN_VERSIONS.index(form.until):
             return form
     return None
+
+
+def span(versions: list) -> str:
+    """Known versions in a few words: ``0.5.11 to 0.5.13, 0.5.23``."""
+    runs = []
+    for at in map(KNOWN_VERSIONS.index, versions):
+        if runs and runs[-1][-1] == at - 1:
+            runs[-1].append(at)
+        else:
+            runs.append([at])
+    ends = [(KNOWN_VERSIONS[run[0]], KNOWN_VERSIONS[run[-1]]) for run in runs]
+    return ", ".join(first if first == last else f"{first} to {last}" for first, last in ends)
 
 
 def known_in(field: str) -> list:
@@ -213,7 +225,7 @@ def _unknown(name):
     hint = f"did you mean {' or '.join(begin)}?" if 0 < len(begin) <= 3 else did_you_mean(spelled, OPTIONS)
     return (
         f"SGLang has no such option{', ' + hint.rstrip('?') + '?' if hint else ''} "
-        f"Known are the {len(OPTIONS)} of SGLang {KNOWN_VERSIONS[0]} to {KNOWN_VERSIONS[-1]}; "
+        f"Known are the {len(OPTIONS)} of SGLang {span(KNOWN_VERSIONS)}; "
         "`python -m sglang.launch_server --help` lists those of an installed one"
     )
 
@@ -224,7 +236,7 @@ def _not_in(name, value, known):
     if former and KNOWN_VERSIONS.index(known) < _first(name):
         instead = f", where only {' or '.join(map(show, former))} of it can be had, and not {show(value)}"
     return (
-        f"not an option of SGLang {known}{instead}. Known in {', '.join(known_in(name))}. "
+        f"not an option of SGLang {known}{instead}. Known in {span(known_in(name))}. "
         "Leave it out, or install one of these versions"
     )
 

@@ -1,9 +1,10 @@
 """The real parsers of released SGLang: they know the options of the catalogue, and read what the role writes for an instance.
 
-    python tests/checks/sglang_parsers.py [--write] [VERSION ...]
+    python tests/checks/sglang_parsers.py [VERSION ... | all | --write]
 
-Wheels without their dependencies, and one environment with what the parsers import, stay in .cache/sglang-parsers. With
---write the catalogue is made to say what they say. A version that cannot be asked is a failure; none is left out in silence.
+Wheels without their dependencies, and one environment with what the parsers import, stay in .cache/sglang-parsers. Five
+releases are asked unless others are named; --write asks all, and makes the catalogue say what they say. A version that
+cannot be asked is a failure; none is left out in silence.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from common import BIN, CACHE, ROOT, CheckFailed, generated_page, main, run, say, scratch, use_this_collection
-from sglang_table import Table
+from sglang_table import Table, fields_of
+from sglang_table import form_of as form_of_option
 
 use_this_collection()
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_catalogue import (  # noqa: E402
     KNOWN_VERSIONS,
     OPTIONS,
+    RENAMED,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_instance import planned, yaml_text  # noqa: E402
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_options import (  # noqa: E402
@@ -36,7 +39,14 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_options imp
     words,
 )
 
-VERSIONS = ("0.5.11", "0.5.13", "0.5.18", "0.5.20", "0.5.23")
+RELEASES = tuple(f"0.5.{number}" for number in range(11, 24))  # the catalogue's
+VERSIONS = (
+    "0.5.11",
+    "0.5.13",
+    "0.5.18",
+    "0.5.20",
+    "0.5.23",
+)  # the oldest, the newest, and what was renamed between them
 PYTHON = "python3.11"
 FOLDER = CACHE / "sglang-parsers"
 PACKAGES = ROOT / "requirements" / "sglang_parsers.txt"
@@ -108,8 +118,8 @@ WRONG = {
     "no such choice": {"attention_backend": "flashinfr"},
     "no such option": {"mem_fraction_sttic": 0.8},
 }
-# A file that people write by hand, and the versions that still read it.
-BY_HAND = {"cuda-graph-max-bs": (16, ("0.5.11", "0.5.13", "0.5.18"))}
+# What people have in a file written by hand, and the last of VERSIONS that reads it.
+BY_HAND = {"cuda-graph-max-bs": (16, "0.5.18")}
 SAMPLES = {
     "text": "x",
     "texts": ["a", "b"],
@@ -192,7 +202,7 @@ class Case:
             return "" if verdict["refused"] else "was read without a complaint"
         if verdict["refused"]:
             return f"was refused: {verdict['refused']}"
-        found = verdict["read"]
+        found = {RENAMED.get(name, name): value for name, value in verdict["read"].items()}
         wrong = [
             f"{name} {found.get(name)!r}, not {value!r}"
             for name, value in self.read.items()
@@ -205,23 +215,17 @@ def cases(version: str) -> Iterator[Case]:
     for name, instance in INSTANCES.items():
         for profile in ({}, FUSION):
             plan = planned(instance, profile, version, {"interpreter": "/opt/sglang/bin/python"})
-            read = {then(field, version): value for field, value in READ.get(name, {}).items()}
+            read = READ.get(name, {})
             yield Case(f"{name} {profile.get('name', '')}".strip(), plan["config_text"], plan["command"][5:], read=read)
     for name, args in WRONG.items():
         if not complaints(args, version, "args"):
             raise CheckFailed(f"{name}, {args}: the role has no complaint for SGLang {version}")
         text = yaml_text({"model-path": "m", **{key.replace("_", "-"): value for key, value in args.items()}})
         yield Case(name, text, [], refused=True)
-    for key, (value, reading) in BY_HAND.items():
-        yield Case(f"{key} by hand", yaml_text({"model-path": "m", key: value}), [], refused=version not in reading)
-
-
-def then(field: str, version: str) -> str:
-    """The field that an option ends in: in older versions the first of its spellings."""
-    former = {"cuda_graph_max_bs_decode": "cuda_graph_max_bs", "cuda_graph_bs_decode": "cuda_graph_bs"}
-    if version in ("0.5.11", "0.5.13"):
-        return {"tp_size": "tensor_parallel_size", **former}.get(field, field)
-    return field
+    for key, (value, last) in BY_HAND.items():
+        if version in VERSIONS:
+            text = yaml_text({"model-path": "m", key: value})
+            yield Case(f"{key} by hand", text, [], refused=VERSIONS.index(version) > VERSIONS.index(last))
 
 
 def every_option(version: str) -> Iterator[Case]:
@@ -252,6 +256,20 @@ def asked(version: str, python: Path, folder: Path, known: bool) -> tuple[dict, 
     return answer, [f"SGLang {version}: {name} {fault}" for name, fault in faults if fault], len(put)
 
 
+def differences(version: str, options: list[dict]) -> Iterator[str]:
+    """Where the catalogue says something else of this version than its parser does."""
+    there = {spelling: option for option, _all in fields_of(options).values() for spelling in option["spellings"]}
+    known = {field: form for field in OPTIONS if (form := form_of(field, version))}
+    for field, form in known.items():
+        option = there.get(form.option)
+        said = option and form_of_option(field, option)
+        if said != (form.option, form.kind, form.choices, form.in_file):
+            yield f"SGLang {version}, {field}: the catalogue has {tuple(form)}, the parser {said}"
+    if len(known) != len(fields_of(options)):
+        spelled = {spelling for form in known.values() for spelling in there.get(form.option, {}).get("spellings", [])}
+        yield f"SGLang {version}: the catalogue lacks {', '.join(sorted(there.keys() - spelled))}"
+
+
 def catalogue(answers: list[dict]) -> str:
     """The source of the table, as the formatter leaves it."""
     command = [BIN / "ruff", "format", "--quiet", "--stdin-filename", CATALOGUE, "-"]
@@ -259,8 +277,8 @@ def catalogue(answers: list[dict]) -> str:
 
 
 def check() -> None:
-    write = "--write" in sys.argv[1:]
-    versions = [word for word in sys.argv[1:] if word != "--write"] or list(VERSIONS)
+    write, named = sys.argv[1:] == ["--write"], sys.argv[1:]
+    versions = RELEASES if write or named == ["all"] else named or VERSIONS
     python = environment()
     findings, answers, number, there = [], [], 0, []
     for version in versions:
@@ -279,17 +297,16 @@ def check() -> None:
             except CheckFailed as finding:
                 findings.append(str(finding))
                 continue
+            if version in KNOWN_VERSIONS and not write:
+                wrong += differences(version, answer["options"])
             say(f"{version}: {len(answer['options'])} options, {count} configurations, {len(wrong)} findings")
             findings += wrong
             number += count
             answers.append(answer)
         if findings:
             raise CheckFailed("\n".join(["", *findings[:60]]))
-    if versions == list(VERSIONS):
+    if versions == RELEASES:
         generated_page(CATALOGUE, catalogue(answers), "make sglang-catalogue")
-        say("the catalogue says what they say")
-    else:
-        say(f"the catalogue was not compared: that takes all of {', '.join(VERSIONS)}")
     say(f"{len(versions)} versions, {number} configurations")
 
 

@@ -21,6 +21,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_options imp
     config,
     form_of,
     known_in,
+    span,
     table_version,
     words,
 )
@@ -37,7 +38,20 @@ def complaint(args, version=NEWEST):
 
 
 def test_the_known_versions():
-    assert KNOWN_VERSIONS == ("0.5.11", "0.5.13", "0.5.18", "0.5.20", "0.5.23")
+    assert tuple(f"0.5.{number}" for number in range(11, 24)) == KNOWN_VERSIONS
+
+
+@pytest.mark.parametrize(
+    ("versions", "words_for_it"),
+    [
+        (KNOWN_VERSIONS, "0.5.11 to 0.5.23"),
+        (["0.5.12"], "0.5.12"),
+        (["0.5.11", "0.5.12", "0.5.13", "0.5.20"], "0.5.11 to 0.5.13, 0.5.20"),
+        ([], ""),
+    ],
+)
+def test_versions_in_words(versions, words_for_it):
+    assert span(versions) == words_for_it
 
 
 @pytest.mark.parametrize("version", KNOWN_VERSIONS)
@@ -63,7 +77,8 @@ def test_the_first_customers_options(version):
     [
         ("0.5.11", {"cuda-graph-max-bs": 16}, []),
         ("0.5.13", {"cuda-graph-max-bs": 16}, []),
-        # This version's reader of files refuses an option that shares its field with a deprecated one.
+        ("0.5.14", {}, ["--cuda-graph-max-bs-decode", "16"]),
+        # These versions' reader of files refuses an option that shares its field with a deprecated one.
         ("0.5.18", {}, ["--cuda-graph-max-bs-decode", "16"]),
         ("0.5.20", {"cuda-graph-max-bs-decode": 16}, []),
         ("0.5.23", {"cuda-graph-max-bs-decode": 16}, []),
@@ -97,7 +112,7 @@ def test_a_value_that_was_an_option(args, version, in_file):
 def test_a_value_that_was_none():
     assert complaint({"flashinfer_allreduce_fusion_backend": "trtllm"}, "0.5.13") == (
         "args.flashinfer_allreduce_fusion_backend: not an option of SGLang 0.5.13, where only 'auto' of it can be had, and not "
-        "'trtllm'. Known in 0.5.18, 0.5.20, 0.5.23. Leave it out, or install one of these versions."
+        "'trtllm'. Known in 0.5.14 to 0.5.23. Leave it out, or install one of these versions."
     )
 
 
@@ -131,9 +146,9 @@ def test_an_option_that_the_version_lacks():
     found = complaint({"disable_piecewise_cuda_graph": True}, "0.5.20")
     assert found == (
         "args.disable_piecewise_cuda_graph: not an option of SGLang 0.5.20; SGLang names --cuda-graph-backend-prefill=disabled "
-        "instead. Known in 0.5.11, 0.5.13. Leave it out, or install one of these versions."
+        "instead. Known in 0.5.11 to 0.5.13. Leave it out, or install one of these versions."
     )
-    assert "Known in 0.5.23." in complaint({"attn_dp_size": 2}, "0.5.20")
+    assert "Known in 0.5.22 to 0.5.23." in complaint({"attn_dp_size": 2}, "0.5.20")
 
 
 @pytest.mark.parametrize("name", [*RESERVED, "model", "speculative_draft_model"])
@@ -245,7 +260,7 @@ def test_no_mapping():
         ("0.5.23+cu130", "0.5.23", ""),
         ("0.5.23.post1", "0.5.23", "newer than the newest"),
         ("0.6.0", "0.5.23", "its own parser has the last word"),
-        ("0.5.15", "0.5.13", "is none of those whose options are known"),
+        ("0.5.12.post1", "0.5.12", "those of 0.5.12, and what is new in 0.5.13"),
     ],
 )
 def test_a_version_that_is_not_known(version, known, says):
@@ -272,14 +287,14 @@ def test_a_version_that_cannot_be_used(version, says):
     ],
 )
 def test_a_version_between_two_known_ones_may_have_the_options_of_both(args, in_file, on_command_line):
-    assert complaints(args, "0.5.22", "args") == []
-    assert config(args, "0.5.22") == in_file
-    assert words(args, "0.5.22") == on_command_line
+    assert complaints(args, "0.5.21.post1", "args") == []
+    assert config(args, "0.5.21.post1") == in_file
+    assert words(args, "0.5.21.post1") == on_command_line
 
 
 def test_what_neither_neighbour_has():
-    assert "not an option of SGLang 0.5.20" in complaint({"disable_piecewise_cuda_graph": True}, "0.5.22")
-    assert "is not legal" in complaint({"attention_backend": "nothing"}, "0.5.22")
+    assert "not an option of SGLang 0.5.21" in complaint({"disable_piecewise_cuda_graph": True}, "0.5.21.post1")
+    assert "is not legal" in complaint({"attention_backend": "nothing"}, "0.5.21.post1")
 
 
 def test_no_spelling_is_an_abbreviation_of_another_way_round():
