@@ -26,8 +26,11 @@ class Wanted(NamedTuple):
     margin: float
     transport: str
     enable: bool
+    pcie_ipc: bool = True  # measure SGLang's own kernel too, where it is installed
     world: int = 0  # all GPUs that are visible
     gpu: str = ""  # model of the GPUs in gpu_facts' words; torch may have others
+    fallback: bool = False  # through the host's memory where stores do not arrive
+    remark: str = ""  # why the way is not the one that was asked for
 
 
 class Proof:
@@ -48,17 +51,23 @@ class Proof:
         except (OSError, ValueError):
             return None
 
-    def check(self, wanted: Wanted) -> dict:
-        """Raises TuningError where a sum is wrong or a rank does not answer; then no table stays that an engine would trust."""
+    def check(self, wanted: Wanted) -> Wanted:
+        """What was proved: ``wanted``, or the way through the host's memory where stores do not arrive and that is allowed.
+
+        Raises TuningError where a sum is wrong or a rank does not answer; then no table stays that an engine would trust.
+        """
         transport = wanted.transport
         answer = self._ask(["check"], wanted)
+        if answer.get("error") and answer.get("stores_arrive") is False and wanted.fallback and transport == "peer":
+            remark = f"peer memory cannot be used: {answer['error']}. Data goes through the host's memory"
+            return self.check(wanted._replace(transport="host_staged", remark=remark))
         if answer.get("error"):
             self.forget()
             raise TuningError(
                 f"transport {transport}: not proved on this node: {answer['error']}. It is installed and off. "
                 f"Legal: sums that are right. {_way_on(transport)}"
             )
-        return answer
+        return wanted
 
     def tune(self, wanted: Wanted) -> dict:
         """The table that was measured, written. Raises TuningError where there is no figure."""
@@ -80,7 +89,16 @@ class Proof:
                 f"transport {wanted.transport}: could not be measured: {table.get('error') or 'no figures'}. It is installed and off. "
                 f"Legal: GPUs that nothing else uses. Stop the engine while this runs."
             )
-        return self._write(switched(dict(table, model=wanted.gpu), wanted.enable))
+        notes = {"remark": wanted.remark} if wanted.remark else {}
+        table = self._write(dict(table, model=wanted.gpu, **notes))
+        if wanted.pcie_ipc:
+            table["pcie_ipc"] = self._rival(wanted)
+        return self._write(switched(judged(table), wanted.enable))
+
+    def _rival(self, wanted: Wanted) -> dict:
+        """SGLang's own kernel beside this one, in a run of its own: it may wait for ever, and that must not cost the table."""
+        answer = self._ask(["compare", "--table", self.path], wanted)
+        return {"rows": answer.get("rows") or [], "reason": answer.get("error")}
 
     def switch(self, table: dict, enable: bool) -> dict:
         """The same figures, on or off."""
@@ -91,7 +109,8 @@ class Proof:
             os.unlink(self.path)
 
     def _ask(self, arguments: list, wanted: Wanted) -> dict:
-        options = ["--json", "--transport", wanted.transport, "--timeout", self._timeout]
+        options = ["--json", "--timeout", self._timeout]
+        options += ["--transport", wanted.transport] if arguments[0] != "compare" else []
         options += ["--world", wanted.world] if wanted.world else []
         options += ["--progress", self._progress] if self._progress else []
         argv = [self._place.interpreter, "-m", PACKAGE, *arguments, *options]
@@ -115,6 +134,19 @@ class Proof:
         return table
 
 
+def judged(table: dict) -> dict:
+    """The verdict of ``table`` with SGLang's own kernel considered: who is slower than that by more than the margin has not won."""
+    lost = [
+        f"{row['bytes']} bytes: {row['us']:.2f} us, {(row['us'] / row['pcie_ipc_us'] - 1) * 100:.0f} % slower than SGLang's own pcie_ipc "
+        f"with {row['pcie_ipc_us']:.2f} us"
+        for row in table.get("pcie_ipc", {}).get("rows", [])
+        if row["us"] > row["pcie_ipc_us"] * (1 + table["margin"])
+    ]
+    if not lost or not table["enabled"]:
+        return table
+    return dict(table, enabled=False, reason="; ".join(lost) + ". Profile pcie_ipc is the faster one here")
+
+
 def switched(table: dict, enable: bool) -> dict:
     """Enabled only where it won and is wanted. The verdict of the measurement stays in ``won``, the words for it in ``verdict``."""
     won = table.get("won", table["enabled"])
@@ -127,9 +159,10 @@ def reasons_to_measure(table, build: str, wanted: Wanted) -> list:
     """One phrase for each thing that the table on the node lacks; empty where it answers what is asked."""
     if not isinstance(table, dict):
         return ["nothing was measured yet"]
+    fell_back = wanted.fallback and wanted.transport == "peer" and table.get("remark")
     asked = {
         "build": build,
-        "transport": wanted.transport,
+        "transport": table.get("transport") if fell_back else wanted.transport,
         "hidden": wanted.hidden,
         "margin": wanted.margin,
         "required_rows": sorted(set(wanted.rows)),
@@ -138,7 +171,12 @@ def reasons_to_measure(table, build: str, wanted: Wanted) -> list:
         asked["world"] = wanted.world
     if wanted.gpu:
         asked["model"] = wanted.gpu
-    return [f"{name}: was {table.get(name)}, is {value}" for name, value in asked.items() if table.get(name) != value]
+    reasons = [
+        f"{name}: was {table.get(name)}, is {value}" for name, value in asked.items() if table.get(name) != value
+    ]
+    if wanted.pcie_ipc != ("pcie_ipc" in table):
+        reasons.append(f"SGLang's own pcie_ipc was {'not ' * wanted.pcie_ipc}looked at, and shall {'not ' * (not wanted.pcie_ipc)}be")
+    return reasons
 
 
 def _way_on(transport: str) -> str:

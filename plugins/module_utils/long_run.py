@@ -94,7 +94,8 @@ def news(folder: str, seen: int, patience: float = ROUND) -> News:
     _refuse_foreign(folder)
     deadline = time.monotonic() + patience
     while True:
-        os.utime(os.path.join(folder, HEARD))
+        with contextlib.suppress(OSError):  # it gave up in this very moment
+            os.utime(os.path.join(folder, HEARD))
         living = _lives(folder)  # before the result is looked for: who has just ended has written it
         result = _result(folder)
         text = _text(os.path.join(folder, LINES))

@@ -14,7 +14,7 @@ description:
   - The table is on where every one of O(rows) is faster than NCCL by O(margin). Otherwise the package stays installed and off, and the
     result says by how much it lost.
   - A table that was measured with this build and for the same question is kept; then nothing is run.
-  - The GPUs must be free; stop the engine first.
+  - The GPUs must be free; stop the engine first. Processes that are on them are named, and nothing is run.
 author:
   - gpu_node.tuning contributors (@gpu-node)
 options:
@@ -36,6 +36,16 @@ options:
     type: str
     choices: [peer, host_staged]
     default: peer
+  fallback:
+    description:
+      - Where the stores of one GPU do not arrive at another, whatever the driver says of P2P, prove and measure the way through the host's memory
+        instead of V(peer), and say so.
+    type: bool
+    default: false
+  allow_busy:
+    description: Measure also while other processes are on the GPUs. Their figures say little; the result names the processes.
+    type: bool
+    default: false
   rows:
     description: Numbers of rows of a message that all have to be faster than NCCL.
     type: list
@@ -61,8 +71,14 @@ options:
     description: V(false) keeps it off whatever the figures are.
     type: bool
     default: true
+  pcie_ipc:
+    description:
+      - Measure SGLang's own all-reduce for PCIe as well, where FlashInfer brings it (0.7 or newer), for the required rows. Who is slower than that by
+        more than O(margin) is not switched on.
+    type: bool
+    default: true
   timeout:
-    description: Time limit of the proof and of the measurement, each, in seconds.
+    description: Time limit of the proof, of the measurement, and of the comparison with C(pcie_ipc), each, in seconds.
     type: int
     default: 300
   probe_timeout:
@@ -132,7 +148,7 @@ lines:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpu_node.tuning.plugins.module_utils import long_run
+from ansible_collections.gpu_node.tuning.plugins.module_utils import gpu_processes, long_run
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_environment import Environment
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_lines import verdict
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_proof import (
@@ -153,9 +169,9 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface i
 def wanted_of(params: dict) -> Wanted:
     """Raises TuningError for a value that makes no sense."""
     asked = question_of(params)
-    return Wanted(
-        asked.rows, asked.hidden, asked.margin, params["transport"], params["enable"], asked.world, params["gpu"]
-    )
+    switches = params["transport"], params["enable"], params["pcie_ipc"]
+    ways = asked.world, params["gpu"], params["fallback"]
+    return Wanted(asked.rows, asked.hidden, asked.margin, *switches, *ways)
 
 
 def proof_of(params: dict, progress: str = "") -> tuple:
@@ -182,7 +198,7 @@ def decide(module: AnsibleModule) -> dict:
             "reasons": reasons,
             "enabled": None,
             "table": None,
-            "lines": ["would be proved and measured"],
+            "lines": ["would be proved and measured", *busy_lines(gpu_processes.users())],
         }
     if installed is None or params["build"] not in (None, installed):
         raise TuningError(
@@ -190,12 +206,26 @@ def decide(module: AnsibleModule) -> dict:
             f"Legal: what allreduce_build installed. Run that first."
         )
 
+    users = gpu_processes.users()
+    if users.found and not params["allow_busy"]:
+        raise TuningError(
+            f"GPUs: in use by {users.words}; legal: GPUs that nothing else uses, because figures of busy ones say nothing. "
+            f"Stop the engine, or set custom_allreduce_allow_busy: true to measure all the same."
+        )
+
     def measure(progress: str) -> dict:
         watched, _installed = proof_of(params, progress)
-        watched.check(wanted)
-        return result(True, reasons, watched.tune(wanted))
+        found = result(True, reasons, watched.tune(watched.check(wanted)))
+        return dict(found, lines=found["lines"] + busy_lines(users))
 
     return long_run.carry_out(module, measure, abandon=True)  # it holds the GPUs
+
+
+def busy_lines(users: gpu_processes.Users) -> list:
+    """What a reader of the figures has to know of other processes."""
+    if users.unknown:
+        return [f"whether something else uses the GPUs is not known: {users.unknown}"]
+    return [f"the GPUs are in use by {users.words}"] if users.found else []
 
 
 def keep(proof: Proof, table: dict, wanted: Wanted, check_mode: bool) -> dict:
@@ -224,12 +254,15 @@ def main() -> None:
             "service_environment": {"type": "dict", "default": {}},
             "build": {"type": "str"},
             "transport": {"type": "str", "choices": ["peer", "host_staged"], "default": "peer"},
+            "fallback": {"type": "bool", "default": False},
+            "allow_busy": {"type": "bool", "default": False},
             "rows": {"type": "list", "elements": "int", "default": [1, 2, 3, 4, 8]},
             "hidden": {"type": "int", "default": 7168},
             "margin": {"type": "float", "default": 0.05},
             "world": {"type": "int", "default": 0},
             "gpu": {"type": "str", "default": ""},
             "enable": {"type": "bool", "default": True},
+            "pcie_ipc": {"type": "bool", "default": True},
             "timeout": {"type": "int", "default": 300},
             "probe_timeout": {"type": "float", "default": 20},
             "progress": {"type": "bool", "default": False},

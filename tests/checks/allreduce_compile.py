@@ -13,7 +13,7 @@ from common import CACHE, ROOT, CheckFailed, main, run, say, scratch
 
 PROJECT = ROOT / "roles/custom_allreduce/files/pcie_allreduce"
 SMS = ("8.0", "9.0", "12.0")
-KERNELS = 3 * (3 * 7 + 1)  # types; algorithms for every world size, and one for eight only
+KERNELS = 3 * (3 * 7 + 1) + 1  # types; algorithms for every world size, and one for eight only; the probe
 MOST_REGISTERS = 128  # with 512 threads a block
 WHEELS = (
     "nvidia-cuda-nvcc==13.0.88",

@@ -14,6 +14,7 @@
 namespace {
 
 constexpr int BLOCKS = 8, THREADS = 256;
+constexpr size_t GUARDS = 32;  // bytes behind the last element, which nobody may write
 
 __device__ uint32_t mixed(uint32_t value) {
     value = (value ^ value >> 16) * 0x7FEB352Du;
@@ -43,12 +44,24 @@ __device__ uint32_t load(const void *from, size_t at, int dtype) {
     return dtype == 2 ? static_cast<const uint32_t *>(from)[at] : static_cast<const uint16_t *>(from)[at];
 }
 
-__global__ void fill(void *to, size_t count, int dtype, uint32_t rank, const uint32_t *call) {
+__device__ uint8_t guard_of(uint32_t call, size_t at) { return static_cast<uint8_t>(0xA5 ^ (call * 31 + at * 7)); }
+
+__device__ size_t end_of(size_t count, int dtype) { return count * (dtype == 2 ? 4 : 2); }
+
+__device__ void put_guards(void *to, size_t end, uint32_t call, size_t at) {
+    if (at < GUARDS) static_cast<uint8_t *>(to)[end + at] = guard_of(call, end + at);
+}
+
+// The input, and the guards behind the input and the output.
+__global__ void fill(void *to, void *output, size_t count, int dtype, uint32_t rank, const uint32_t *call) {
+    const size_t first = blockIdx.x * blockDim.x + threadIdx.x, end = end_of(count, dtype);
+    put_guards(to, end, *call, first);
+    put_guards(output, end, *call, first);
     for (size_t at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += gridDim.x * blockDim.x)
         store(to, at, bits(value_of(rank, *call, static_cast<uint32_t>(at)), dtype), dtype);
 }
 
-// counts[0]: the number of the call; counts[1]: elements that were wrong.
+// counts[0]: the number of the call; counts[1]: elements that were wrong, and bytes behind the end that were written.
 __global__ void look(const void *from, size_t count, int dtype, uint32_t world, uint32_t *counts) {
     uint32_t wrong = 0;
     for (size_t at = blockIdx.x * blockDim.x + threadIdx.x; at < count; at += gridDim.x * blockDim.x) {
@@ -56,6 +69,8 @@ __global__ void look(const void *from, size_t count, int dtype, uint32_t world, 
         for (uint32_t rank = 0; rank < world; ++rank) sum += value_of(rank, counts[0], static_cast<uint32_t>(at));
         wrong += load(from, at, dtype) != bits(sum, dtype);
     }
+    const size_t first = blockIdx.x * blockDim.x + threadIdx.x, end = end_of(count, dtype) + first;
+    if (first < GUARDS) wrong += static_cast<const uint8_t *>(from)[end] != guard_of(counts[0], end);
     if (wrong != 0) atomicAdd(&counts[1], wrong);
 }
 
@@ -83,9 +98,9 @@ int helper_load(int device) {
     return failed;
 }
 
-int helper_fill(int device, void *to, size_t count, int dtype, unsigned rank, const unsigned *call, void *stream) {
+int helper_fill(int device, void *to, void *output, size_t count, int dtype, unsigned rank, const unsigned *call, void *stream) {
     if (cudaSetDevice(device) != cudaSuccess) return 1;
-    fill<<<BLOCKS, THREADS, 0, static_cast<cudaStream_t>(stream)>>>(to, count, dtype, rank, call);
+    fill<<<BLOCKS, THREADS, 0, static_cast<cudaStream_t>(stream)>>>(to, output, count, dtype, rank, call);
     return cudaGetLastError();
 }
 

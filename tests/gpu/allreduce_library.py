@@ -23,6 +23,7 @@ ONE_SHOT, TWO_SHOT, PULL, ISLANDS = 0, 1, 2, 3
 PEER, HOST_STAGED = 0, 1
 TRANSPORTS = {PEER: "peer memory", HOST_STAGED: "host-staged"}
 WATCHDOG = -9
+GUARDS = 64  # bytes behind the longest tensor; the helper looks at half of them
 
 
 def algorithms(world: int) -> dict[int, str]:
@@ -60,11 +61,12 @@ class Library:
         self.door.pcar_all_reduce.argtypes = [*pointers, *numbers, c_void_p]
         for name in ("export", "import"):
             getattr(self.door, f"pcar_{name}").argtypes = [c_void_p, c_void_p]
+        self.door.pcar_probe.argtypes = [c_void_p, c_double, c_void_p, c_void_p]
         self.door.pcar_max_bytes.argtypes = [c_void_p, c_int, c_void_p]
         self.door.pcar_status.argtypes = [c_void_p] * 4
         for name in ("reset_status", "destroy"):
             getattr(self.door, f"pcar_{name}").argtypes = [c_void_p]
-        self.helper.helper_fill.argtypes = [c_int, c_void_p, c_size_t, c_int, c_uint, c_void_p, c_void_p]
+        self.helper.helper_fill.argtypes = [c_int, c_void_p, c_void_p, c_size_t, c_int, c_uint, c_void_p, c_void_p]
         self.helper.helper_look.argtypes = [c_int, c_void_p, c_size_t, c_int, c_uint, c_void_p, c_void_p]
         self.helper.helper_wait.argtypes = [c_int, c_uint, c_uint, c_void_p, c_void_p]
 
@@ -93,6 +95,12 @@ class Communicator:
     def connect(self, blobs: list[bytes]) -> None:
         self.library.call("import", self.handle, b"".join(blobs))
 
+    def probe(self, seconds: float) -> tuple[int, int]:
+        """Bits of the ranks whose stores do not arrive, and of those whose stores arrive changed."""
+        missing, wrong = c_uint(), c_uint()
+        self.library.call("probe", self.handle, seconds, byref(missing), byref(wrong))
+        return missing.value, wrong.value
+
     def most(self, algorithm: int) -> int:
         found = c_size_t()
         self.library.call("max_bytes", self.handle, algorithm, byref(found))
@@ -119,7 +127,7 @@ class Rank:
         library.help("load", device)
         self.device = Device(driver, device)
         self.stream = Stream(self.device)
-        self.input, self.output = self.device.allocate(most + 16), self.device.allocate(most + 16)
+        self.input, self.output = self.device.allocate(most + GUARDS), self.device.allocate(most + GUARDS)
         self.counts = self.device.allocate(64)
         self.communicator: Communicator | None = None
 
@@ -128,6 +136,11 @@ class Rank:
             self.library, self.rank, self.world, slot, transport, self.device.ordinal, watchdog
         )
         return self.communicator.exported()
+
+    def use(self, stream: Stream) -> Stream:
+        """Work goes onto this stream from now on; the one that it went onto before."""
+        before, self.stream = self.stream, stream
+        return before
 
     def reduce(self, count: int, dtype: int, algorithm: int, grid=(0, 0), in_place: bool = False) -> None:
         output = self.input if in_place else self.output
@@ -146,13 +159,13 @@ class Rank:
     def checked(
         self, count: int, dtype: int, algorithm: int, grid=(0, 0), in_place: bool = False, delay: int = 0
     ) -> None:
-        """A call with an input of its own, whose output is compared on the GPU."""
+        """A call with an input of its own, whose output is compared on the GPU, with what lies behind its end."""
         here, stream = self.device.ordinal, self.stream.handle
-        self.library.help("fill", here, self.input, count, dtype, self.rank, self.counts, stream)
+        output = self.input if in_place else self.output
+        self.library.help("fill", here, self.input, output, count, dtype, self.rank, self.counts, stream)
         if delay:
             self.library.help("wait", here, self.rank, delay, self.counts, stream)
         self.reduce(count, dtype, algorithm, grid, in_place)
-        output = self.input if in_place else self.output
         self.library.help("look", here, output, count, dtype, self.world, self.counts, stream)
 
     def capture(self, calls: list[tuple]) -> Graph:

@@ -13,18 +13,21 @@ import math
 import os
 import random
 import signal
+import threading
 import time
 from pathlib import Path
 
 from allreduce_library import ISLANDS, WATCHDOG, Library, Rank, Refused, algorithms
 from allreduce_reference import NAMES, SIZE, any_bits, difference, ordinary, pack, too_far, unpack, value
-from cuda_driver import Driver
+from cuda_driver import Driver, Stream
 from rank_processes import Group
 
 SLOT = 65536
 GRIDS = ((0, 0), (1, 32), (2, 64), (7, 96), (16, 256), (4, 512), (3, 128))
 ELEMENTS = 509  # odd, and more than one word for every rank
 PATIENCE = 1.0  # seconds of the watchdog where it is to bark
+FEW = (1, 9, 17, 1001)  # elements, where a tool makes every call slow
+CLOSES, RETURNS = 1.0, 3.0  # seconds that a destroy gives its peers, and at all
 GPU_SHARED = 8 << 20  # a difference in free memory that is not a leak of a thousand rounds
 
 
@@ -34,7 +37,7 @@ class Suite:
     ):
         self.group, self.world, self.transport = group, world, transport
         library, driver = Library(*paths), Driver()
-        self.processes, self.algorithms = processes, algorithms(world)
+        self.processes, self.algorithms, self.few = processes, algorithms(world), False
         mine = [rank for rank in range(world) if rank % processes == process]
         most = max(SLOT, SLOT // 2 * world)
         self.ranks = [Rank(library, driver, rank, world, rank % devices, most) for rank in mine]
@@ -74,9 +77,85 @@ class Suite:
     def counts(self, dtype: int, algorithm: int) -> list[int]:
         limit = self.ranks[0].communicator.most(algorithm) // SIZE[dtype]
         wanted = (1, 3, 8, 9, 15, 17, 64, 129, 1000, 1001, 7168, 3 * 7168, limit - 1, limit)
-        return [count for count in wanted if count <= limit]
+        return [count for count in (FEW if self.few else wanted) if count <= limit]
 
     # --- properties ---------------------------------------------------------------------------------------------------
+
+    def probe(self, silent: int | None = None, seconds: float = 2) -> None:
+        """Each rank in a thread, because a call waits for the others'. Without the ``silent`` rank all others miss it, and nothing else."""
+        found = {}
+        self.gather([0] * len(self.ranks))
+        asked = [rank for rank in self.ranks if rank.rank != silent]
+        threads = [
+            threading.Thread(target=lambda rank=rank: found.update({rank.rank: rank.communicator.probe(seconds)}))
+            for rank in asked
+        ]
+        started = time.monotonic()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        lasted = time.monotonic() - started
+        expected = (0 if silent is None else 1 << silent, 0)
+        holds = all(found.get(rank.rank) == expected for rank in asked)
+        words = (
+            "stores of every rank arrive at every other" if silent is None else "a rank that stores nothing is named"
+        )
+        speakers = self.processes - 1 if silent is not None and self.processes > 1 else self.processes
+        if asked:
+            in_time = lasted < (1 if silent is None else seconds + 1) or self.few
+            self.say(f"probe: {words}", holds and in_time, f"{found} after {lasted:.2f} s", speakers)
+        self.gather([0] * len(self.ranks))
+        for rank in self.ranks:
+            rank.communicator.reset()
+        self.gather([0] * len(self.ranks))
+        self.all_call(1001, 0, 0)
+        self.say(
+            "probe: sums are right after it" + ("" if silent is None else ", a silent rank's too"), *self.none_wrong(1)
+        )
+
+    def streams(self) -> None:
+        """The library puts calls on two streams in order; inputs and counters are the tests' own, so they have to wait for nothing else."""
+        others = [Stream(rank.device) for rank in self.ranks]
+        for turn in range(20):
+            for rank, other in zip(self.ranks, others, strict=True):
+                usual = rank.use(other if turn % 2 else rank.stream)
+                rank.reduce(7168, 0, turn % len(self.algorithms))
+                rank.use(usual)
+        for rank, other in zip(self.ranks, others, strict=True):
+            other.wait(20)
+            rank.stream.wait(20)
+        self.all_call(1001, 0, 0)
+        holds, note = self.none_wrong(1)
+        codes = {rank.communicator.status()[0] for rank in self.ranks}
+        self.say("20 calls that take turns on two streams, and the next sum is right", holds and codes == {0}, note)
+
+    def ends(self) -> None:
+        """Two processes. A destroy waits for a peer that is about to close, and not for one that does not."""
+        (rank,) = self.ranks
+        for seconds, words in (
+            (0.4, "waits for a peer that closes soon"),
+            (6.0, "does not wait for a peer that does not close"),
+        ):
+            self.disconnect()
+            self.connect(5)
+            self.all_call(1001, 0, 0)
+            rank.stream.wait()
+            rank.start_over()
+            self.gather([0])
+            if rank.rank == 1:
+                time.sleep(seconds)
+            started = time.monotonic()
+            rank.communicator.destroy()
+            lasted = time.monotonic() - started
+            patient = self.transport == 0
+            least, most = (
+                (seconds / 2 if patient else 0, CLOSES) if seconds < CLOSES else (CLOSES / 2 if patient else 0, RETURNS)
+            )
+            if rank.rank == 0:
+                self.say(f"destroy {words}", least <= lasted < most + 0.5, f"{lasted:.2f} s", 1)
+            self.gather([0])
+            self.connect(30)
 
     def exact(self) -> None:
         for algorithm, name in self.algorithms.items():
@@ -231,8 +310,9 @@ class Suite:
             f"{name}: a silent rank is reported in time", holds and 0.5 * PATIENCE < seconds < PATIENCE + 1, note, 1
         )
         lanes = [unpack(0, rank.fetch(1001 * SIZE[0])) for rank in ranks]
-        poisoned = all(any(math.isnan(value(0, lane)) for lane in one) for one in lanes)
-        self.say(f"{name}: what could not be computed is NaN", poisoned, "", 1)
+        # Every sum has a part of the silent rank's, whoever adds it up.
+        sums = sum(not math.isnan(value(0, lane)) for one in lanes for lane in one)
+        self.say(f"{name}: without a word of the silent rank every element is NaN", sums == 0, f"{sums} are not", 1)
         started = time.monotonic()
         refused = [self.is_refused(rank, algorithm) for rank in ranks]
         for graph in graphs * 100:
@@ -317,7 +397,9 @@ def two_processes(
 ) -> None:
     suite = Suite(group, process, processes, processes, processes, transport, paths)
     properties(suite, replays)
+    suite.probe(silent=processes - 1, seconds=0.5)
     suite.watchdog()
+    suite.ends()
     suite.churn(rounds)
     suite.killed()
 
@@ -328,10 +410,22 @@ def one_process(group: Group, world: int, devices: int, transport: int, paths: t
     suite.watchdog()
 
 
+def reduced(group: Group, process: int, processes: int, world: int, devices: int, transport: int, paths: tuple) -> None:
+    """What runs under a tool that makes every call slow: each kernel once for each kind of length."""
+    suite = Suite(group, process, processes, world, devices, transport, paths)
+    suite.few = True
+    suite.probe(seconds=20)
+    suite.exact()
+    suite.zeros()
+    suite.disconnect()
+
+
 def properties(suite: Suite, replays: int) -> None:
+    suite.probe()
     suite.exact()
     suite.reference()
     suite.zeros()
     suite.graphs()
+    suite.streams()
     suite.delays()
     suite.replays(replays)

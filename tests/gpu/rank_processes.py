@@ -27,13 +27,16 @@ class Group:
         self.pipe.send(("line", line))
 
 
-def run(target, arguments: list[tuple], seconds: float, on_line) -> list[str]:
-    """Start `target(group, *arguments[n])` in one process each; the complaints of those that failed or took too long."""
+def run(target, arguments: list[tuple], seconds: float, on_line, orderly: bool = False) -> list[str]:
+    """Start `target(group, *arguments[n])` in one process each; the complaints of those that failed or took too long.
+
+    `orderly`: the processes end as a program does, for tools that have a last word.
+    """
     context = multiprocessing.get_context("spawn")
     pipes, processes = [], []
     for given in arguments:
         ours, theirs = context.Pipe()
-        process = context.Process(target=_child, args=(target, theirs, given), daemon=True)
+        process = context.Process(target=_child, args=(target, theirs, given, orderly), daemon=True)
         process.start()
         theirs.close()
         pipes.append(ours)
@@ -42,20 +45,21 @@ def run(target, arguments: list[tuple], seconds: float, on_line) -> list[str]:
         return _serve(pipes, time.monotonic() + seconds, on_line)
     finally:
         for process in processes:
-            process.join(2)
+            process.join(20 if orderly else 2)
             if process.is_alive():
                 process.kill()
                 process.join(10)
 
 
-def _child(target, pipe: Connection, arguments: tuple) -> None:
+def _child(target, pipe: Connection, arguments: tuple, orderly: bool) -> None:
     try:
         target(Group(pipe), *arguments)
         pipe.send(("done", ""))
     except BaseException:  # noqa: BLE001 - the parent reports it
         pipe.send(("done", traceback.format_exc()))
     pipe.close()
-    os._exit(0)  # the orderly end of a process waits for GPUs that may wait for a rank that is gone
+    if not orderly:
+        os._exit(0)  # the orderly end of a process waits for GPUs that may wait for a rank that is gone
 
 
 def _serve(pipes: list[Connection], end: float, on_line) -> list[str]:

@@ -12,7 +12,7 @@ VERSION = 'case "$*" in *--version*) echo "Cuda compilation tools, release {0}, 
 LIBRARY = """
 int pcar_abi(void) { return ABI; } const char *pcar_last_error(void) { return ""; } unsigned long pcar_handle_bytes(void) { return 8; }
 int pcar_create(void) { return 0; } int pcar_export(void) { return 0; } int pcar_import(void) { return 0; }
-int pcar_max_bytes(void) { return 0; } int pcar_all_reduce(void) { return 0; } int pcar_status(void) { return 0; }
+int pcar_probe(void) { return 0; } int pcar_max_bytes(void) { return 0; } int pcar_all_reduce(void) { return 0; } int pcar_status(void) { return 0; }
 int pcar_reset_status(void) { return 0; } int pcar_destroy(void) { return 0; }
 """
 GCC = ("-shared", "-fPIC", "-nostdlib", "-x", "c", "-")
@@ -25,7 +25,10 @@ def script_of(version: str, body: str) -> str:
     return "#!/bin/sh\n" + VERSION.format(version) + body + "\n"
 
 
-def compiles_with_gcc(abi: int = 1) -> str:
+ABI = 2  # of abi.py
+
+
+def compiles_with_gcc(abi: int = ABI) -> str:
     return OUTPUT + f"printf '%s' '{LIBRARY}' | gcc -DABI={abi} -o \"$2\" {' '.join(GCC)}"
 
 

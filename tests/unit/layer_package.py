@@ -158,6 +158,11 @@ class Library:
         pointer._obj.value = 1
         self.watchdogs.append(watchdog)
 
+    def pcar_probe(self, _self, _seconds, missing, wrong) -> None:
+        fault = self.faults.get("pcar_probe", "")
+        missing._obj.value = 0b101 if fault == "loses" else 0
+        wrong._obj.value = 0b10 if fault == "changes" else 0
+
     def pcar_all_reduce(self, _self, source, target, *_launch) -> None:
         answers = self._ranks.exchange(self._rank, source.values)
         total = [sum(values) for values in zip(*answers, strict=True)]

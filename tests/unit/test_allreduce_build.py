@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ def load(path: str, *folders: str):
 build = load("roles/custom_allreduce/files/pcie_allreduce/build.py")
 check = load("tests/checks/allreduce_compile.py", "tests/checks")
 reference = load("tests/gpu/allreduce_reference.py")
+machine = load("tests/gpu/allreduce_this_machine.py", "tests/gpu")
 
 
 @pytest.mark.parametrize(
@@ -172,3 +174,73 @@ def test_reference_takes_any_nan_for_nan():
     infinities = [[0x7F80], [0xFF80]]
     assert reference.difference(reference.BF16, infinities, [0x7FFF]) == ""
     assert reference.difference(reference.BF16, infinities, [0x7F80]) != ""
+
+
+SANITIZER = """========= COMPUTE-SANITIZER
+2 processes, peer memory:
+ok      probe: stores of every rank arrive at every other ({0: (0, 0)} after 0.01 s)
+========= ERROR SUMMARY: 0 errors
+=========
+========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)
+"""
+FINDINGS = (
+    "========= Invalid __global__ write of size 16 bytes",
+    "========= ERROR SUMMARY: 3 errors",
+    "========= ERROR SUMMARY: 10 errors",
+    "========= Error: Race reported between Write access",
+    "========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)",
+    "========= Error: process didn't terminate successfully",
+)
+
+
+def sanitized(monkeypatch, said: str, status: int | None):
+    """(properties that hold, those that do not) where the tool says this."""
+    monkeypatch.setattr(machine, "sanitizer_beside", lambda nvcc: "/opt/compute-sanitizer")
+    monkeypatch.setattr(machine, "bounded", lambda command, seconds: (said, status))
+    report = machine.Report()
+    machine.under_sanitizer(report, ("l.so", "h.so"), types.SimpleNamespace(nvcc=None, sanitizer="memcheck"))
+    return report.passed, len(report.failed)
+
+
+def test_a_sanitizer_without_findings_holds(monkeypatch):
+    assert sanitized(monkeypatch, SANITIZER, 0) == (2, 0)
+
+
+@pytest.mark.parametrize("line", FINDINGS)
+def test_every_finding_of_a_sanitizer_counts(monkeypatch, line):
+    assert sanitized(monkeypatch, SANITIZER + line + "\n", 0) == (1, 1)
+
+
+@pytest.mark.parametrize(("said", "status"), [("", 0), (SANITIZER, None), (SANITIZER, 86)])
+def test_a_sanitizer_that_did_not_look_or_did_not_end_is_no_proof(monkeypatch, said, status):
+    assert sanitized(monkeypatch, said, status) == (1, 1)
+
+
+def test_without_a_sanitizer_it_says_so(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(machine, "sanitizer_beside", lambda nvcc: None)
+    report = machine.Report()
+    machine.under_sanitizer(report, ("l.so", "h.so"), types.SimpleNamespace(nvcc=None, sanitizer="memcheck"))
+    assert report.failed
+    assert "not run: compute-sanitizer is neither beside nvcc nor on PATH" in capsys.readouterr().out
+
+
+def test_the_sanitizer_is_found_beside_the_nvcc_that_a_link_names(monkeypatch, tmp_path):
+    folder = tmp_path / "cuda" / "bin"
+    folder.mkdir(parents=True)
+    for name in ("nvcc", "compute-sanitizer"):
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    (tmp_path / "nvcc").symlink_to(folder / "nvcc")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert machine.sanitizer_beside(None) == str(folder / "compute-sanitizer")
+
+
+def test_a_command_that_takes_too_long_ends(tmp_path):
+    said, status = machine.bounded(["sh", "-c", "echo began; sleep 60 & wait"], 0.5)
+    assert (said, status) == ("began\n", None)
+
+
+def test_the_documented_prediction_is_the_models():
+    model = load("tests/bench/allreduce_model.py")
+    page = (ROOT / "docs" / "custom_allreduce.md").read_text(encoding="utf-8")
+    assert "\n".join(model.table()) in page

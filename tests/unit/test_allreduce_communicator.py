@@ -91,6 +91,10 @@ def test_should_custom_ar_depends_on_shape_dtype_and_contiguity_alone(start):
         ({"faults": {1: {"pcar_create": "fails"}}}, "workspace, rank 1: pcar_create: as the test wants"),
         ({"faults": {0: {"pcar_export": "fails"}}}, "workspace, rank 0: pcar_export"),
         ({"faults": {1: {"pcar_import": "fails"}}}, "peers, rank 1: pcar_import"),
+        ({"faults": {1: {"pcar_probe": "loses"}}}, "probe, rank 1: stores of rank 0, 2 do not arrive here within 2 s"),
+        ({"faults": {0: {"pcar_probe": "changes"}}}, "probe, rank 0: stores of rank 1 arrive changed"),
+        ({"faults": {0: {"pcar_probe": "fails"}}}, "probe, rank 0: pcar_probe: as the test wants"),
+        ({"faults": {1: {"pcar_reset_status": "fails"}}}, "probe, rank 1: pcar_reset_status"),
         ({"faults": {1: {"pcar_all_reduce": "is wrong"}}}, "self test, rank 1: 48 of 48 sums are wrong, first 32 x"),
         (
             {"faults": {rank: {"pcar_status": "timed out"} for rank in (0, 1)}},
@@ -148,10 +152,21 @@ def test_off_on_all_ranks_where_one_cannot_watch(start, monkeypatch):
 
 def test_a_call_that_should_not_be_raises(start):
     _ranks, _libraries, found = start()
-    with pytest.raises(RuntimeError, match="ask should_custom_ar first"):
-        found[0].custom_all_reduce(Tensor([0] * 33))
+    for tensor, words in (
+        (Tensor([0] * 33), "a tensor of 66 bytes; legal: 2 to 64, the crossover of the table"),
+        (Tensor([]), "a tensor of 0 bytes; legal: 2 to 64"),
+        (Tensor([0], "int32"), "a tensor of int32; legal: bfloat16, float16, float32"),
+        (
+            Tensor([0], contiguous=False),
+            r"a tensor of shape \(1,\) with gaps or in another order; legal: a contiguous one",
+        ),
+    ):
+        with pytest.raises(
+            RuntimeError, match=f"rank 0 of 2: {words}.*Ask should_custom_ar first; NCCL takes what this refuses"
+        ):
+            found[0].custom_all_reduce(tensor)
     found[0].close()
-    with pytest.raises(RuntimeError, match="ask should_custom_ar first"):
+    with pytest.raises(RuntimeError, match="off, because it was closed"):
         found[0].custom_all_reduce(Tensor([0]))
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -12,14 +13,17 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     allreduce_nvcc,
     allreduce_preflight,
     allreduce_project,
+    allreduce_proof,
     allreduce_stamp,
     bounded_command,
+    gpu_processes,
 )
-from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_lines import allreduce_lines
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_lines import allreduce_lines, verdict
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_nvcc import Nvcc
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_preflight import preflight
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_proof import (
     Wanted,
+    judged,
     reasons_to_measure,
     switched,
 )
@@ -319,6 +323,7 @@ def table(**changes) -> dict:
         "margin": 0.05,
         "required_rows": [1, 3],
         "rows": [row],
+        "pcie_ipc": {"rows": [], "reason": "no FlashInfer"},
     }
     return whole | changes
 
@@ -334,6 +339,115 @@ def test_figures_are_kept_as_long_as_they_answer_the_question():
         "margin",
         "required_rows",
     ]
+
+
+def test_a_table_without_a_look_at_sglangs_own_kernel_is_measured_anew():
+    without = table()
+    del without["pcie_ipc"]
+    assert reasons_to_measure(without, "abc", WANTED) == ["SGLang's own pcie_ipc was not looked at, and shall be"]
+    assert reasons_to_measure(without, "abc", WANTED._replace(pcie_ipc=False)) == []
+    assert reasons_to_measure(table(), "abc", WANTED._replace(pcie_ipc=False)) == [
+        "SGLang's own pcie_ipc was looked at, and shall not be"
+    ]
+
+
+def rivalled(us: float, pcie_ipc_us: float, **changes) -> dict:
+    rows = [{"bytes": 43008, "us": us, "pcie_ipc_us": pcie_ipc_us, "pcie_ipc": ["UNSTAGED", 16, 128]}]
+    return table(pcie_ipc={"rows": rows, "reason": None}, **changes)
+
+
+def test_who_loses_against_sglangs_own_kernel_stays_off_and_hears_by_how_much():
+    lost = judged(rivalled(3.0, 2.5))
+    assert (lost["enabled"], lost["reason"]) == (
+        False,
+        "43008 bytes: 3.00 us, 20 % slower than SGLang's own pcie_ipc with 2.50 us. Profile pcie_ipc is the faster one here",
+    )
+    assert switched(lost, True)["won"] is False
+    assert verdict(lost)[-1] == "   43008 bytes:    3.00 us, SGLang's own pcie_ipc 2.50 us in the same run"
+    for within in (rivalled(2.6, 2.5), rivalled(2.0, 2.5), table()):
+        assert judged(within) == within
+    off = rivalled(3.0, 2.5, enabled=False, reason="slower than NCCL")
+    assert judged(off)["reason"] == "slower than NCCL"
+
+
+def test_where_sglangs_own_kernel_is_not_the_reason_is_shown():
+    assert verdict(table())[-1] == "SGLang's own pcie_ipc was not measured: no FlashInfer"
+
+
+class Place:
+    interpreter = "/opt/python"
+
+    def __init__(self, folder):
+        self.folder = str(folder)
+
+
+def proof_that_says(monkeypatch, folder, answers: list) -> tuple:
+    """A proof whose command line says these, and the words it was asked with."""
+    asked = []
+
+    def run(argv, _timeout, _environment):
+        asked.append(argv[3:])
+        return bounded_command.Ended(0, json.dumps(answers.pop(0)), "", "")
+
+    monkeypatch.setattr(allreduce_proof.bounded_command, "run", run)
+    return allreduce_proof.Proof(Place(folder), {}, 5, "/lines"), asked
+
+
+LOST = {"error": "probe, rank 1: stores of rank 0 do not arrive here within 2 s", "stores_arrive": False}
+
+
+def test_where_stores_do_not_arrive_the_hosts_memory_is_taken_and_said(monkeypatch, tmp_path):
+    proof, asked = proof_that_says(
+        monkeypatch, tmp_path, [LOST, {"error": None}, table(transport="host_staged"), {"error": "none"}]
+    )
+    wanted = WANTED._replace(fallback=True)
+    proved = proof.check(wanted)
+    assert proved.transport == "host_staged"
+    measured = proof.tune(proved)
+    assert asked[-1][0] == "compare"  # whose transport is that of the table
+    words = [argv[argv.index("--transport") + 1] for argv in asked[:-1]]
+    assert words == ["peer", "host_staged", "host_staged"]
+    assert all(argv[argv.index("--progress") + 1] == "/lines" for argv in asked)
+    assert verdict(measured)[1] == (
+        "peer memory cannot be used: probe, rank 1: stores of rank 0 do not arrive here within 2 s. Data goes through the host's memory"
+    )
+    # It is not measured again because of it, until somebody asks for peer memory by name.
+    assert reasons_to_measure(measured, "abc", wanted) == []
+    assert reasons_to_measure(measured, "abc", WANTED) == ["transport: was host_staged, is peer"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        (LOST, WANTED),
+        ({"error": "a wrong sum"}, WANTED._replace(fallback=True)),
+        (LOST, WANTED._replace(fallback=True, transport="host_staged")),
+    ],
+)
+def test_nothing_else_falls_back(monkeypatch, tmp_path, answer, wanted):
+    proof, asked = proof_that_says(monkeypatch, tmp_path, [answer])
+    (tmp_path / "table.json").write_text("{}")
+    with pytest.raises(TuningError, match=r"not proved on this node: .* It is installed and off"):
+        proof.check(wanted)
+    assert len(asked) == 1
+    assert not (tmp_path / "table.json").exists()
+
+
+def test_processes_on_the_gpus_are_named():
+    text = "4242, 70000, /opt/python\n4242, 69000, /opt/python\n17, [N/A], [Not Found]\nNo running processes found\n"
+    assert gpu_processes.parse(text) == [
+        "process 17 ([Not Found]) with 0 MiB",
+        "process 4242 (/opt/python) with 139000 MiB",
+    ]
+    assert gpu_processes.parse("") == []
+    many = gpu_processes.Users([f"process {number}" for number in range(11)], None)
+    assert many.words.endswith("process 7; and 3 more")
+
+
+def test_without_nvidia_smi_it_is_not_known_who_uses_the_gpus(monkeypatch):
+    monkeypatch.setattr(bounded_command, "PATH", "/nowhere")
+    found = gpu_processes.users()
+    assert (found.found, found.unknown) == ([], "nvidia-smi: cannot be started: No such file or directory")
 
 
 def test_other_gpus_are_measured_anew():

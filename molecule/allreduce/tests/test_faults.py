@@ -34,6 +34,7 @@ VENV = "/opt/sglang"
 PYTHON = f"{VENV}/bin/python"
 PACKAGES = f"{VENV}/lib/python3.11/site-packages"
 TOOLS = ("pip", "setuptools", "_distutils_hack", "packaging")
+SMI = "/usr/local/bin/nvidia-smi"
 SHORT = 3  # seconds of a build that hangs
 
 
@@ -112,7 +113,10 @@ def engine(nodes, tmp_path_factory):
     node.sh("chmod 755 /opt/stand-in/*")
     library = tmp_path_factory.mktemp("stand-in") / "library.so"
     subprocess.run(
-        ["gcc", "-DABI=1", "-o", library, *played_nvcc.GCC], input=played_nvcc.LIBRARY, text=True, check=True
+        ["gcc", f"-DABI={played_nvcc.ABI}", "-o", library, *played_nvcc.GCC],
+        input=played_nvcc.LIBRARY,
+        text=True,
+        check=True,
     )
     node.feed(base64.b64encode(library.read_bytes()).decode(), "sh", "-c", "base64 -d > /opt/stand-in/library.so")
     return node
@@ -194,6 +198,14 @@ def test_a_compiler_that_fails_leaves_nothing_half_installed(engine, play, count
 def test_an_installed_build_survives_faults_and_absent_removes_every_trace(engine, play):
     engine.sh(f"cp -a {VENV} /run/as-before")
     case = Case("a", {})
+    engine.write(SMI, "#!/bin/sh\necho '77, 70000, /opt/engine'\n")
+    engine.sh(f"chmod 755 {SMI}")
+    busy = play([case], rc=2)
+    assert busy.message(case).startswith(
+        "GPUs: in use by process 77 (/opt/engine) with 70000 MiB; legal: GPUs that nothing else uses"
+    )
+    assert "\na: compiles for SM 12.0 with /opt/stand-in/works" in busy.stdout
+    engine.sh(f"rm {SMI}")
     unproved = play([case], rc=2)  # this environment has no torch, whatever the recorded facts say
     assert "transport peer: not proved on this node: " in unproved.message(case)
     assert "It is installed and off." in unproved.message(case)

@@ -42,7 +42,7 @@ def command(
     if not numbers:
         raise BuildError("no compute capability given: name one with --sm, for instance --sm 12.0")
     targets = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers]
-    return [nvcc, *FLAGS, *targets, *extra, "-o", output, source, *library_folder(nvcc), "-lrt"]
+    return [nvcc, *FLAGS, *targets, *extra, "-o", output, source, *library_folder(nvcc), "-lrt", "-lpthread"]
 
 
 def library_folder(nvcc: str) -> list[str]:

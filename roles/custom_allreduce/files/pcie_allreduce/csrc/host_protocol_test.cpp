@@ -29,6 +29,7 @@ using Clock = std::chrono::steady_clock;
 constexpr uint32_t SLOT_WORDS = 24;
 constexpr uint32_t MAX_BLOCKS = 3;
 constexpr uint32_t MINUS_ZERO = 0x80000000u;
+constexpr uint32_t GUARD = 0x5AFE0000u, GUARDS = 8;  // lanes behind the last element, which nobody may write
 
 struct Random {
     uint64_t state;
@@ -222,17 +223,18 @@ template <uint32_t W, class Rules> struct Rank {
 
     void one_call(uint64_t call) {
         const Plan plan = plan_of(seed, call, W);
-        Word input[SLOT_WORDS], output[SLOT_WORDS];
+        Word input[SLOT_WORDS + GUARDS / 4], output[SLOT_WORDS + GUARDS / 4];
         const uint32_t lanes = (plan.words - 1) * 4 + plan.tail / 4;
-        for (uint32_t at = 0; at < plan.words * 4; ++at) input[at / 4].lane[at % 4] = value_of(plan, call, post.rank, at);
+        for (uint32_t at = 0; at < lanes; ++at) input[at / 4].lane[at % 4] = value_of(plan, call, post.rank, at);
+        for (uint32_t at = lanes; at < lanes + GUARDS; ++at) input[at / 4].lane[at % 4] = output[at / 4].lane[at % 4] = GUARD + at;
         const Tensor tensor = tensor_of(input, plan.in_place ? input : output, lanes * 4);
         if (plan.algorithm == 0) reduce<typename Calls::OneShot>(tensor, plan);
         else if (plan.algorithm == 1) reduce<typename Calls::TwoShot>(tensor, plan);
         else if (plan.algorithm == 2) reduce<typename Calls::Pull>(tensor, plan);
         else if constexpr (W == 8) reduce<typename Calls::Islands>(tensor, plan);
         if (run.stop) return;
-        for (uint32_t at = 0; at < lanes; ++at)
-            if (static_cast<Word *>(tensor.output)[at / 4].lane[at % 4] != expected(plan, call, at)) {
+        for (uint32_t at = 0; at < lanes + GUARDS; ++at)
+            if (static_cast<Word *>(tensor.output)[at / 4].lane[at % 4] != (at < lanes ? expected(plan, call, at) : GUARD + at)) {
                 run.wrong += 1;
                 run.stop = true;
                 return;

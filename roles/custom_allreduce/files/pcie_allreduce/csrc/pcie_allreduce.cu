@@ -10,13 +10,21 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
 #include <new>
+#include <system_error>
+#include <thread>
 
 #include "kernels.cuh"
+#include "probe.cuh"
 
 namespace {
 
@@ -25,6 +33,7 @@ using namespace pcar;
 constexpr size_t MIB2 = size_t(2) << 20;
 constexpr size_t HEADER = 4096;  // of a shared-memory segment; the inbox begins after it
 constexpr int MIN_BLOCK = 32, USUAL_BLOCK = 256;
+constexpr double PEERS_SECONDS = 1, DESTROY_SECONDS = 3;  // how long a destroy waits for peers to close, and at all
 
 thread_local char last_error[512];
 
@@ -81,14 +90,15 @@ struct Handle {
     char magic[8];
     int abi, rank, world, transport, device;
     unsigned long long process, slot_bytes;
-    void *inbox;  // address on the device (peer) or of the mapping (host-staged), for ranks of the same process
+    void *inbox, *mapping;  // address on the device and of the shared memory, for ranks of the same process
     cudaIpcMemHandle_t memory;
     char segment[64];
 };
 constexpr char MAGIC[8] = "pcar-1";
 
 struct Header {
-    unsigned attached;
+    unsigned attached;  // ranks that have had this memory
+    unsigned open;      // ranks of other processes that have it now
 };
 
 struct Segment {
@@ -98,10 +108,15 @@ struct Segment {
 
 struct Communicator {
     int rank = 0, world = 0, transport = 0, device = 0, processors = 0;
+    cudaEvent_t before = nullptr;  // orders a call after one on another stream
+    bool called = false, captured = false;
+    cudaStream_t stream = nullptr, captured_stream = nullptr;  // of the last call, and of the last one in a capture
+    unsigned long long capture = 0;
     size_t slot_bytes = 0;
     unsigned long long patience = 0;
     bool imported = false;
     Alarm *alarm = nullptr, *alarm_on_device = nullptr;
+    Probed *probed = nullptr, *probed_on_device = nullptr;  // behind the alarm
     State *state = nullptr;
     void *inbox = nullptr;  // as this device sees it
     Segment own;
@@ -111,7 +126,8 @@ struct Communicator {
     Post post = {};
 
     size_t inbox_bytes() const { return slots_of(static_cast<uint32_t>(world)) * slot_bytes; }
-    size_t segment_bytes() const { return HEADER + inbox_bytes(); }
+    // With peer memory only the counts of who has it.
+    size_t segment_bytes() const { return transport == PCAR_HOST_STAGED ? HEADER + inbox_bytes() : HEADER; }
 };
 
 // --- shared memory of the host ---------------------------------------------------------------------------------------------------
@@ -154,22 +170,30 @@ int create_segment(Communicator &self) {
     }
     TRY(map_segment(file, self.segment_bytes(), self.segment_name, self.own));
     memset(self.own.mapping, 0, self.segment_bytes());
-    return register_segment(self.own, self.segment_bytes(), &self.inbox);
+    return self.transport == PCAR_HOST_STAGED ? register_segment(self.own, self.segment_bytes(), &self.inbox) : 0;
+}
+
+double now() {
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 // The name goes when the last peer has the memory, so that nothing is left behind whichever way the processes end.
-void count_attached(void *mapping, int world, const char *name) {
+void count_attached(void *mapping, int world, const char *name, bool other_process) {
     Header *header = static_cast<Header *>(mapping);
+    if (other_process) __atomic_add_fetch(&header->open, 1, __ATOMIC_ACQ_REL);
     if (__atomic_add_fetch(&header->attached, 1, __ATOMIC_ACQ_REL) == static_cast<unsigned>(world - 1)) shm_unlink(name);
 }
 
 int attach_segment(Communicator &self, const Handle &handle, void **inbox) {
     Segment &segment = self.attached[handle.rank];
     if (handle.process == process_mark()) {
+        count_attached(handle.mapping, self.world, handle.segment, false);
+        if (self.transport == PCAR_PEER) return 0;
         void *first = nullptr;
-        TRY_CUDA(cudaHostGetDevicePointer(&first, handle.inbox, 0), "cudaHostGetDevicePointer of another rank's shared memory");
+        TRY_CUDA(cudaHostGetDevicePointer(&first, handle.mapping, 0), "cudaHostGetDevicePointer of another rank's shared memory");
         *inbox = static_cast<char *>(first) + HEADER;
-        count_attached(handle.inbox, self.world, handle.segment);
         return 0;
     }
     const int file = shm_open(handle.segment, O_RDWR | O_CLOEXEC, 0);
@@ -177,12 +201,13 @@ int attach_segment(Communicator &self, const Handle &handle, void **inbox) {
         return fail(PCAR_ESYSTEM, "shm_open of rank %d's %s: %s; the ranks must share /dev/shm and a user", handle.rank,
                     handle.segment, strerror(errno));
     TRY(map_segment(file, self.segment_bytes(), handle.segment, segment));
-    count_attached(segment.mapping, self.world, handle.segment);
-    return register_segment(segment, self.segment_bytes(), inbox);
+    count_attached(segment.mapping, self.world, handle.segment, true);
+    return self.transport == PCAR_HOST_STAGED ? register_segment(segment, self.segment_bytes(), inbox) : 0;
 }
 
-void release_segment(Segment &segment, size_t bytes) {
+void release_segment(Segment &segment, size_t bytes, bool own) {
     if (segment.registered) (void)cudaHostUnregister(segment.mapping);
+    if (segment.mapping && !own) __atomic_sub_fetch(&static_cast<Header *>(segment.mapping)->open, 1, __ATOMIC_ACQ_REL);
     if (segment.mapping) munmap(segment.mapping, bytes);
     segment = Segment{};
 }
@@ -253,6 +278,8 @@ int load_kernels(int world) {
             const void *kernel = reinterpret_cast<const void *>(kernel_for(dtype, algorithm, world));
             TRY_CUDA(cudaFuncGetAttributes(&unused, kernel), "loading the kernels (was the library built for this GPU?)");
         }
+    cudaFuncAttributes unused;
+    TRY_CUDA(cudaFuncGetAttributes(&unused, reinterpret_cast<const void *>(probe)), "loading the probe");
     return 0;
 }
 
@@ -278,15 +305,21 @@ int zero_state(Communicator &self) {
 int build(Communicator &self) {
     TRY_CUDA(cudaDeviceGetAttribute(&self.processors, cudaDevAttrMultiProcessorCount, self.device), "cudaDeviceGetAttribute");
     TRY(load_kernels(self.world));
-    TRY_CUDA(cudaHostAlloc(reinterpret_cast<void **>(&self.alarm), sizeof(Alarm), cudaHostAllocMapped | cudaHostAllocPortable),
+    struct Words {
+        Alarm alarm;
+        Probed probed;
+    };
+    TRY_CUDA(cudaHostAlloc(reinterpret_cast<void **>(&self.alarm), sizeof(Words), cudaHostAllocMapped | cudaHostAllocPortable),
              "cudaHostAlloc of the error word");
-    memset(self.alarm, 0, sizeof(Alarm));
+    memset(static_cast<void *>(self.alarm), 0, sizeof(Words));
     TRY_CUDA(cudaHostGetDevicePointer(reinterpret_cast<void **>(&self.alarm_on_device), self.alarm, 0),
              "cudaHostGetDevicePointer of the error word");
+    self.probed = &reinterpret_cast<Words *>(self.alarm)->probed;
+    self.probed_on_device = &reinterpret_cast<Words *>(self.alarm_on_device)->probed;
     TRY_CUDA(cudaMalloc(reinterpret_cast<void **>(&self.state), sizeof(State)), "cudaMalloc of the state");
-    if (self.transport == PCAR_HOST_STAGED) {
-        TRY(create_segment(self));
-    } else {
+    TRY_CUDA(cudaEventCreateWithFlags(&self.before, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    TRY(create_segment(self));
+    if (self.transport == PCAR_PEER) {
         // Whole pages of the driver, so that what peers map holds nothing else.
         const size_t bytes = (self.inbox_bytes() + MIB2 - 1) / MIB2 * MIB2;
         TRY_CUDA(cudaMalloc(&self.inbox, bytes), "cudaMalloc of the inbox");
@@ -294,19 +327,77 @@ int build(Communicator &self) {
     return zero_state(self);
 }
 
+bool all_closed(const Communicator &self) {
+    if (self.own.mapping == nullptr) return true;
+    const unsigned &open = static_cast<Header *>(self.own.mapping)->open;
+    for (const double end = now() + PEERS_SECONDS; __atomic_load_n(&open, __ATOMIC_ACQUIRE) != 0; usleep(200))
+        if (now() > end) return false;
+    return true;
+}
+
+// Own kernels end, then the peers' memory is closed, then the own goes when no peer has it any more.
 void release(Communicator *self) {
     const OnDevice here(self->device);
     if (self->alarm) self->alarm->abandon = 1;
+    if (self->state) (void)cudaFree(self->state);  // waits for kernels that still run; they have just been told to give up
     for (void *opened : self->opened)
         if (opened) (void)cudaIpcCloseMemHandle(opened);
-    if (self->state) (void)cudaFree(self->state);  // waits for kernels that still run; they have just been told to give up
-    for (Segment &segment : self->attached) release_segment(segment, self->segment_bytes());
-    release_segment(self->own, self->segment_bytes());
+    for (Segment &segment : self->attached) release_segment(segment, self->segment_bytes(), false);
     if (self->segment_name[0]) shm_unlink(self->segment_name);
-    if (self->transport == PCAR_PEER && self->inbox) (void)cudaFree(self->inbox);
+    if (self->transport == PCAR_PEER && self->inbox && all_closed(*self)) (void)cudaFree(self->inbox);
+    release_segment(self->own, self->segment_bytes(), true);
     if (self->alarm) (void)cudaFreeHost(self->alarm);
+    if (self->before) (void)cudaEventDestroy(self->before);
     (void)cudaGetLastError();
     delete self;
+}
+
+// cudaFree waits for everything that runs on the GPU, also for what waits for a rank that is gone; so a thread of its own waits for that.
+void release_in_time(Communicator *self) {
+    struct Done {
+        std::mutex lock;
+        std::condition_variable told;
+        bool done = false;
+    };
+    try {
+        const auto shared = std::make_shared<Done>();
+        std::thread([self, shared] {
+            release(self);
+            const std::lock_guard<std::mutex> held(shared->lock);
+            shared->done = true;
+            shared->told.notify_all();
+        }).detach();
+        std::unique_lock<std::mutex> held(shared->lock);
+        shared->told.wait_for(held, std::chrono::duration<double>(DESTROY_SECONDS), [&] { return shared->done; });
+    } catch (const std::exception &) {
+        release(self);  // no thread is to be had
+    }
+}
+
+// A call on another stream than the one before would run beside it, in the same slots.
+int follow_stream(Communicator &self, cudaStream_t stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long capture = 0;
+    TRY_CUDA(cudaStreamGetCaptureInfo(stream, &status, &capture), "cudaStreamGetCaptureInfo");
+    if (status != cudaStreamCaptureStatusNone) {
+        if (self.captured && self.capture == capture && self.captured_stream != stream)
+            return fail(PCAR_ESTATE, "calls of rank %d on two streams of one capture: all calls of a communicator belong on one stream",
+                        self.rank);
+        self.captured = true;
+        self.capture = capture;
+        self.captured_stream = stream;
+        return 0;
+    }
+    if (self.called && stream != self.stream) {
+        TRY_CUDA(cudaStreamIsCapturing(self.stream, &status), "cudaStreamIsCapturing");
+        if (status != cudaStreamCaptureStatusNone)
+            return fail(PCAR_ESTATE, "a call of rank %d on another stream while the stream of the call before is being captured", self.rank);
+        TRY_CUDA(cudaEventRecord(self.before, self.stream), "cudaEventRecord on the stream of the call before");
+        TRY_CUDA(cudaStreamWaitEvent(stream, self.before, 0), "cudaStreamWaitEvent");
+    }
+    self.called = true;
+    self.stream = stream;
+    return 0;
 }
 
 int check_handle(const Communicator &self, const Handle &handle, int rank) {
@@ -403,7 +494,8 @@ int pcar_export(void *opaque, void *out) {
     handle.device = self.device;
     handle.process = process_mark();
     handle.slot_bytes = self.slot_bytes;
-    handle.inbox = self.transport == PCAR_PEER ? self.inbox : self.own.mapping;
+    handle.inbox = self.inbox;
+    handle.mapping = self.own.mapping;
     if (self.transport == PCAR_PEER) TRY_CUDA(cudaIpcGetMemHandle(&handle.memory, self.inbox), "cudaIpcGetMemHandle of the inbox");
     memcpy(handle.segment, self.segment_name, sizeof handle.segment);
     memcpy(out, &handle, sizeof handle);
@@ -422,7 +514,8 @@ int pcar_import(void *opaque, const void *handles) {
         memcpy(&handle, static_cast<const char *>(handles) + rank * sizeof handle, sizeof handle);
         TRY(check_handle(self, handle, rank));
         if (rank == self.rank) continue;
-        TRY(self.transport == PCAR_PEER ? reach_peer(self, handle, &inbox[rank]) : attach_segment(self, handle, &inbox[rank]));
+        if (self.transport == PCAR_PEER) TRY(reach_peer(self, handle, &inbox[rank]));
+        TRY(attach_segment(self, handle, &inbox[rank]));
     }
     self.post.rank = static_cast<uint32_t>(self.rank);
     self.post.slot_words = static_cast<uint32_t>(self.slot_bytes / sizeof(Word));
@@ -430,6 +523,34 @@ int pcar_import(void *opaque, const void *handles) {
     for (int steps = 1; steps < self.world; ++steps)
         self.post.peer[steps - 1] = static_cast<Word *>(inbox[(self.rank + steps) % self.world]);
     self.imported = true;
+    return 0;
+}
+
+int pcar_probe(void *opaque, double seconds, unsigned *missing, unsigned *wrong) {
+    if (opaque == nullptr || missing == nullptr || wrong == nullptr)
+        return fail(PCAR_EARGUMENT, "self, missing or wrong is a null pointer");
+    Communicator &self = *static_cast<Communicator *>(opaque);
+    if (!self.imported) return fail(PCAR_ESTATE, "pcar_probe before pcar_import");
+    if (!(seconds > 0 && seconds <= 600)) return fail(PCAR_EARGUMENT, "seconds %g: more than 0, at most 600", seconds);
+    const OnDevice here(self.device);
+    const uint32_t words = self.post.slot_words < PROBE_WORDS ? self.post.slot_words : PROBE_WORDS;
+    *self.probed = Probed{~0u, 0};
+    cudaStream_t stream = nullptr;
+    TRY_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    probe<<<1, PROBE_THREADS, 0, stream>>>(self.post, static_cast<uint32_t>(self.world), words, static_cast<uint64_t>(seconds * 1e9),
+                                           self.probed_on_device);
+    cudaError_t error = cudaGetLastError();
+    const double end = now() + seconds + 5;
+    while (error == cudaSuccess && (error = cudaStreamQuery(stream)) == cudaErrorNotReady && now() < end) {
+        (void)cudaGetLastError();
+        error = cudaSuccess;
+        usleep(200);
+    }
+    if (error == cudaErrorNotReady) return fail(PCAR_EWATCHDOG, "the probe of rank %d did not end in time", self.rank);
+    (void)cudaStreamDestroy(stream);
+    TRY_CUDA(error, "the probe");
+    *missing = self.probed->missing & ((1u << self.world) - 1) & ~(1u << self.rank);
+    *wrong = self.probed->wrong;
     return 0;
 }
 
@@ -452,6 +573,7 @@ int pcar_all_reduce(void *opaque, const void *input, void *output, size_t count,
     threads = threads != 0 ? threads : USUAL_BLOCK;
     blocks = blocks != 0 ? blocks : usual_blocks(self, tensor, algorithm, threads);
     const OnDevice here(self.device);
+    TRY(follow_stream(self, static_cast<cudaStream_t>(stream)));
     void *arguments[] = {&call};
     TRY_CUDA(cudaLaunchKernel(reinterpret_cast<const void *>(kernel_for(dtype, algorithm, self.world)), dim3(blocks), dim3(threads),
                               arguments, 0, static_cast<cudaStream_t>(stream)),
@@ -480,6 +602,6 @@ int pcar_reset_status(void *opaque) {
 }
 
 int pcar_destroy(void *opaque) {
-    if (opaque != nullptr) release(static_cast<Communicator *>(opaque));
+    if (opaque != nullptr) release_in_time(static_cast<Communicator *>(opaque));
     return 0;
 }

@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define PCAR_ABI 1
+#define PCAR_ABI 2
 
 enum { PCAR_BF16 = 0, PCAR_FP16 = 1, PCAR_FP32 = 2 };
 enum { PCAR_ONE_SHOT = 0, PCAR_TWO_SHOT = 1, PCAR_ONE_SHOT_PULL = 2, PCAR_ISLANDS = 3 }; /* islands: world 8 */
@@ -45,22 +45,29 @@ PCAR_API const char *pcar_last_error(void);
 PCAR_API int pcar_create(void **self, int rank, int world, size_t slot_bytes, int transport, int device, double watchdog_seconds);
 PCAR_API size_t pcar_handle_bytes(void);
 PCAR_API int pcar_export(void *self, void *handle);
-/* handles: world * pcar_handle_bytes() in rank order. No rank may call pcar_all_reduce before all have returned from here. */
+/* handles: world * pcar_handle_bytes() in rank order. No rank may call pcar_probe or pcar_all_reduce before all have returned from here. */
 PCAR_API int pcar_import(void *self, const void *handles);
+/* Collective: whether what the other ranks store arrives here, within `seconds` of which the call takes little more. missing and wrong: bit n for
+ * rank n. It leaves words in the inbox, so pcar_reset_status has to follow before any pcar_all_reduce. */
+PCAR_API int pcar_probe(void *self, double seconds, unsigned *missing, unsigned *wrong);
 PCAR_API int pcar_max_bytes(void *self, int algorithm, size_t *bytes);
 
 /* Sum over all ranks, out of place or in place (output == input). Asynchronous; may be captured into a graph. All ranks make the same
- * calls in the same order, each on one stream at a time. count: elements; blocks, threads: 0 picks. What a failed call could not
- * compute is NaN in its output. */
+ * calls in the same order, one after the other. A call on another stream than the call before (which still exists) waits for that on the GPU; two
+ * streams of one capture are refused. Replays are not seen here: who launches a graph on another stream has to order it. count: elements; blocks, threads: 0
+ * picks. Nothing beyond the last element is written. What a failed call could not compute is NaN in its output. */
 PCAR_API int pcar_all_reduce(void *self, const void *input, void *output, size_t count, int dtype, int algorithm, int blocks,
                              int threads, void *stream);
 
 /* Reads host memory: answers while the GPU waits. code: 0 or PCAR_EWATCHDOG; then peer is the rank that was waited for, and epoch the
  * number of the call. */
 PCAR_API int pcar_status(void *self, int *code, int *peer, unsigned long long *epoch);
-/* Collective: every rank calls it with its stream idle, and none calls pcar_all_reduce before all have returned. */
+/* Collective: the streams of all ranks are idle before the first rank calls it (a late store would stay in an inbox that was cleared), and no rank
+ * calls pcar_all_reduce before all have returned. */
 PCAR_API int pcar_reset_status(void *self);
-/* Kernels of this communicator that still wait give up at once; the other ranks' watchdogs then end their waits. */
+/* Kernels of this communicator that still wait give up at once; the other ranks' watchdogs then end their waits. Takes a few seconds at most,
+ * whatever else the GPU does: memory that a rank of another process still has open after a second, or that a GPU that is not idle would make
+ * this wait for, stays until the process ends. Ranks of one process have no call in flight when the first of them is destroyed. */
 PCAR_API int pcar_destroy(void *self);
 
 #ifdef __cplusplus

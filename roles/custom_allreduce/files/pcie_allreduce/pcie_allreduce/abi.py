@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional
 
-ABI = 1
+ABI = 2
 LIBRARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libpcie_allreduce.so")
 
 ALGORITHMS = {"one_shot": 0, "two_shot": 1, "one_shot_pull": 2, "islands": 3}
@@ -23,6 +23,7 @@ _SIGNATURES = {
     "pcar_create": (ctypes.POINTER(_POINTER), _INT, _INT, ctypes.c_size_t, _INT, _INT, ctypes.c_double),
     "pcar_export": (_POINTER, _POINTER),
     "pcar_import": (_POINTER, _POINTER),
+    "pcar_probe": (_POINTER, ctypes.c_double, ctypes.POINTER(ctypes.c_uint), ctypes.POINTER(ctypes.c_uint)),
     "pcar_max_bytes": (_POINTER, _INT, ctypes.POINTER(ctypes.c_size_t)),
     "pcar_all_reduce": (_POINTER, _POINTER, _POINTER, ctypes.c_size_t, _INT, _INT, _INT, _INT, _POINTER),
     "pcar_status": (_POINTER, ctypes.POINTER(_INT), ctypes.POINTER(_INT), ctypes.POINTER(ctypes.c_ulonglong)),
@@ -79,6 +80,10 @@ class Library:
             raise LibraryError(f"{name}: {said.decode('utf-8', 'replace') if said else 'no reason given'} ({code})")
 
 
+def _ranks(bits: int) -> str:
+    return ", ".join(str(rank) for rank in range(bits.bit_length()) if bits >> rank & 1)
+
+
 class Workspace:
     """One rank's slots and the mapped slots of the others. ``slot_bytes`` is the longest message."""
 
@@ -118,6 +123,18 @@ class Workspace:
             raise LibraryError(f"{len(handles)} handles for {self.world} ranks, or one of another length")
         self._library.call("pcar_import", self._self, b"".join(handles))
 
+    def probe(self, seconds: float) -> None:
+        """Collective: raises TimeoutError or ArithmeticError that names the ranks whose stores do not arrive here, or arrive changed.
+
+        ``reset_status`` has to follow on all ranks: the words of the probe stay in the inbox.
+        """
+        missing, wrong = ctypes.c_uint(), ctypes.c_uint()
+        self._library.call("pcar_probe", self._self, seconds, ctypes.byref(missing), ctypes.byref(wrong))
+        if missing.value:
+            raise TimeoutError(f"stores of rank {_ranks(missing.value)} do not arrive here within {seconds:g} s")
+        if wrong.value:
+            raise ArithmeticError(f"stores of rank {_ranks(wrong.value)} arrive changed")
+
     def max_bytes(self, algorithm: str) -> int:
         most = ctypes.c_size_t()
         self._library.call("pcar_max_bytes", self._self, ALGORITHMS[algorithm], ctypes.byref(most))
@@ -125,18 +142,17 @@ class Workspace:
 
     def all_reduce(self, source, target, count, dtype, algorithm, blocks, threads, stream) -> None:
         """Sum ``count`` elements at address ``source`` over all ranks into ``target``, on ``stream``; returns at once."""
-        self._library.call(
-            "pcar_all_reduce",
-            self._self,
-            source,
-            target,
-            count,
-            DTYPES[dtype],
-            ALGORITHMS[algorithm],
-            blocks,
-            threads,
-            stream,
-        )
+        self.starter(count, dtype, algorithm, blocks, threads)(source, target, stream)
+
+    def starter(self, count, dtype, algorithm, blocks, threads) -> Callable:
+        """all_reduce for one kind of call, as a function of (source, target, stream). Not to be used after close()."""
+        call, mine = self._library.call, self._self
+        launch = (count, DTYPES[dtype], ALGORITHMS[algorithm], blocks, threads)
+
+        def start(source, target, stream) -> None:
+            call("pcar_all_reduce", mine, source, target, *launch, stream)
+
+        return start
 
     def status(self) -> Status:
         """Can be asked while the GPU waits."""

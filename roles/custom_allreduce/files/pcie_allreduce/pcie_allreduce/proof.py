@@ -14,6 +14,7 @@ from .abi import ITEM_BYTES, Workspace
 from .communicator import Communicator
 from .measure import ALGORITHMS, WATCHDOG_SECONDS, captured, open_workspace, refuse_time_out
 from .progress import Progress
+from .together import Off, probe_stores
 
 BYTES = (16, 18, 1024, 14336, 43008, 43010, 114688)  # around one word, odd lengths, and rows of 7168 in bf16
 SHAPES = ((1, 256), (4, 256), (16, 512))  # blocks and threads change between calls, as they do between sizes of a table
@@ -24,6 +25,10 @@ CALLS, REPLAYS = 5, 7
 def run(job: dict, ranks, gpu, library) -> dict:
     """``{"algorithms": {name: number of right results}, "error": None}``. A wrong result raises Off on all ranks."""
     workspace = open_workspace(ranks, gpu, library, job["transport"], max(BYTES), WATCHDOG_SECONDS)
+    try:
+        probe_stores(ranks, workspace)
+    except Off as off:
+        return {"error": str(off), "stores_arrive": False}
     progress = Progress(job.get("progress", ""), gpu.rank)
     built = [name for name in ALGORITHMS if all(ranks.step("algorithms", lambda name=name: _built(workspace, name)))]
     ranks.step("algorithms", lambda: _refuse_none(built))
@@ -64,6 +69,8 @@ def _communicator(job: dict, ranks, gpu, algorithm: str) -> None:
     ranks.step("communicator", lambda: _questions(communicator, gpu, size))
     ranks.step("communicator, torch.compile", lambda: _compiled(communicator, gpu, size // 2))
     ranks.step("communicator, graph", lambda: _captured(communicator, gpu, size // 2))
+    ranks.step("communicator, two streams", lambda: _two_streams(communicator, gpu, size // 2))
+    ranks.step("communicator, two streams of a capture", lambda: _two_captured(communicator, gpu, size // 2))
     ranks.step("communicator, end", communicator.close)
 
 
@@ -112,6 +119,41 @@ def _captured(communicator: Communicator, gpu, count: int) -> None:
         gpu.synchronize()
         wrong += _wrong(gpu, found[-1], count, "bfloat16", turn)
     _refuse(wrong)
+
+
+def _two_streams(communicator: Communicator, gpu, count: int) -> None:
+    """Calls that take turns on two streams share their slots, so they have to come one after the other."""
+    import torch
+
+    streams = [torch.cuda.current_stream(), torch.cuda.Stream()]
+    sources = [_tensors(gpu, count, "bfloat16", turn)[0] for turn in range(REPLAYS)]
+    gpu.synchronize()
+    found = []
+    for turn, source in enumerate(sources):
+        with torch.cuda.stream(streams[turn % 2]):
+            found.append(communicator.custom_all_reduce(source))
+    gpu.synchronize()
+    _refuse([late for turn, result in enumerate(found) for late in _wrong(gpu, result, count, "bfloat16", turn)])
+
+
+def _two_captured(communicator: Communicator, gpu, count: int) -> None:
+    """Their order in a graph would not be known, so the second stream is refused. The graph is never launched."""
+    import torch
+
+    source, other, said = gpu.integers(count, "bfloat16", gpu.rank), torch.cuda.Stream(), ""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        communicator.custom_all_reduce(source)
+        main = torch.cuda.current_stream()
+        other.wait_stream(main)
+        with torch.cuda.stream(other):
+            try:
+                communicator.custom_all_reduce(source)
+            except RuntimeError as error:
+                said = str(error)
+        main.wait_stream(other)
+    if "two streams of one capture" not in said:
+        raise RuntimeError(f"a capture took calls on two streams; it said: {said or 'nothing'}")
 
 
 def _case(ranks, gpu, workspace: Workspace, count: int, dtype: str, launch: crossover.Launch) -> int:

@@ -12,6 +12,9 @@ class Off(Exception):
     """Why all ranks stay with NCCL."""
 
 
+PROBE_SECONDS = 2.0  # a store is there after microseconds, or never
+
+
 class Outcome(NamedTuple):
     error: Optional[str]
     value: Any
@@ -51,6 +54,13 @@ class Together:
     def slowest(self, name: str, measure: Callable[[], float]) -> float:
         """The largest of the ranks' figures: a collective call is over when its last rank is."""
         return max(self.step(name, measure))
+
+
+def probe_stores(ranks: Together, workspace) -> None:
+    """Whether what a kernel stores arrives, between all ranks in both directions. Raises Off, with the ranks, on all of them."""
+    ranks.step("probe", lambda: None)  # the others' probes begin together, or those of the first would wait in vain
+    ranks.step("probe", lambda: workspace.probe(PROBE_SECONDS))
+    ranks.step("probe", workspace.reset_status)
 
 
 def _outcome(action: Callable[[], Any]) -> Outcome:
