@@ -25,7 +25,7 @@ unexport PYTHONPATH PYTHONHOME
 
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --no-input --disable-pip-version-check --no-deps
 
-.PHONY: help setup demo test lint unit format pages sglang-catalogue bench gpu-test gpu-bench changelog requirements clean
+.PHONY: help setup demo test lint unit format pages sglang-options bench gpu-test gpu-bench changelog requirements clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -53,7 +53,7 @@ pages: setup ## write the pages of docs/ that are made from data: the catalogue,
 	@$(BIN)/python tests/checks/which_profile.py --write
 	@$(BIN)/python tests/checks/sglang_causes.py --write
 
-sglang-catalogue: setup ## write the options of SGLang anew from what its released parsers say (downloads five of them)
+sglang-options: setup $(VENV)/.test-stamp ## write the options of SGLang anew from what its released parsers say (downloads all of them)
 	@$(BIN)/python tests/checks/sglang_parsers.py --write
 
 bench: setup ## compare steady-state tune.yml with a plain playbook, and measure start-up cost

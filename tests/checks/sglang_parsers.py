@@ -306,7 +306,7 @@ def check() -> None:
         if findings:
             raise CheckFailed("\n".join(["", *findings[:60]]))
     if versions == RELEASES:
-        generated_page(CATALOGUE, catalogue(answers), "make sglang-catalogue")
+        generated_page(CATALOGUE, catalogue(answers), "make sglang-options")
     say(f"{len(versions)} versions, {number} configurations")
 
 
