@@ -44,6 +44,7 @@ EXPECTED = {
     "missing_weights": ["weights_missing", DIED],
     "no_address_space": ["too_many_tasks", "process_crashed"],
     "no_memory_low_fraction": ["weights_leave_no_memory", DIED],
+    "no_token_fits": ["fraction_too_low", DIED],
     "page_size_unfit": ["settings_unfit"],
     "permission_denied": ["permission_denied"],
     "plugin_fails": ["plugin_failed"],
