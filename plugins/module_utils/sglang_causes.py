@@ -313,8 +313,8 @@ COMMAND_LINE = (
         "args",
     ),
     Cause(
-        "start_refused_flags",
-        (r"(?:\S+ )?error: (?P<why>--model-path is required.*)", r"Error: (?P<why>--model-path is required.*)"),
+        "model_not_named",
+        (r".*[Ee]rror: (?P<why>--model-path is required.*?)\.?$",),
         "SGLang was not told which model: {why}",
         "Name it with model_path in the file and on the command line; `sglang serve` does not read it from the file.",
         "model",
@@ -473,6 +473,16 @@ MODEL = (
         "Weights do not have the shape that config.json announces: files of two models or of two versions lie together, or the draft is another model's.",
         "Compare config.json and the files with the source's. With a draft model, try without it.",
         "model, draft_model",
+    ),
+    Cause(
+        "settings_unfit",
+        (
+            r".*(?:AssertionError|ValueError): (?P<why>(?:\w+_)+\w+ must be (?:divisible by|a multiple of|less than|greater than|smaller than|at \w+) .*)",
+        ),
+        "Two settings do not go together: {why}.",
+        "Change one of the two that the line names.",
+        "args",
+        hides=("not_divisible",),
     ),
     Cause(
         "not_divisible",

@@ -58,16 +58,18 @@ def memory_words(gpus: list) -> str:
 
 def why_too_long(answer: dict, timeout: float) -> str:
     """For a wait that ended because its time was over."""
+    health = answer["health"] or "not asked"
+    if not answer.get("unit_state"):
+        return f"not ready within {timeout:g} s; /health: {health}. With unit, the journal would say how far it came."
     phase = answer["phase"]
-    return (
-        f"not ready within {timeout:g} s; the last phase was {phase['name']} ({phase['sentence']}), and /health: {answer['health'] or 'not asked'}. "
-        f"{HANGS.get(phase['name'], '')}"
-    ).strip()
+    reached = f"not ready within {timeout:g} s; the last phase was {phase['name']} ({phase['sentence']}), and /health: {health}."
+    return f"{reached} {HANGS.get(phase['name'], '')}".strip()
 
 
 def failure(why: str, answer: dict) -> str:
-    """The message of the failed task: what happened, and the most likely cause."""
+    """The message of the failed task: what happened, and the most likely cause. Without a unit there is no log to look at."""
+    if not answer.get("unit_state"):
+        return why
     findings = [Finding(**finding) for finding in answer["diagnosis"]]
-    elapsed, phase = answer.get("elapsed", 0.0), answer["phase"]
     cause = in_one_sentence(findings) if findings else "No cause that is known here was found in its log."
-    return f"{why} After {clock(elapsed)} ({phase['sentence']}). {cause}"
+    return f"{why} After {clock(answer.get('elapsed', 0.0))} ({answer['phase']['sentence']}). {cause}"
