@@ -25,7 +25,7 @@ unexport PYTHONPATH PYTHONHOME
 
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --no-input --disable-pip-version-check --no-deps
 
-.PHONY: help setup demo test lint unit format pages bench gpu-test gpu-bench gpu-allreduce changelog requirements clean
+.PHONY: help setup demo test lint unit format pages bench gpu-test gpu-bench changelog requirements clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -58,15 +58,16 @@ bench: setup ## compare steady-state tune.yml with a plain playbook, and measure
 changelog: $(VENV)/.test-stamp ## put the fragments, and new plugins, into the version that galaxy.yml names
 	@PATH="$(ROOT)/$(BIN):$$PATH" antsibull-changelog release --update-existing --reload-plugins
 
-gpu-test: setup ## on a GPU machine, as root: probe its GPUs, tune it, ask NCCL, roll back (GPU_PYTHON=the Python with torch)
+gpu-test: setup ## on a GPU machine, as root, with nvcc: prove the probe, the tune and the all-reduce (GPU_PYTHON=the Python with torch)
 	@$(BIN)/python tests/gpu/probe_this_machine.py
 	@$(BIN)/python tests/gpu/tune_this_machine.py --interpreter $(GPU_PYTHON)
+	@$(BIN)/python tests/gpu/allreduce_this_machine.py
+	@$(BIN)/python tests/gpu/allreduce_layer.py --interpreter $(GPU_PYTHON)
 
-gpu-bench: setup ## on a GPU machine: time a small all_reduce under the profiles, in one run (GPU_PYTHON=the Python with torch)
+gpu-bench: setup ## on a GPU machine with nvcc: time NCCL under the profiles, and the all-reduce beside NCCL and its rivals
 	@$(BIN)/python tests/gpu/profile_latency.py --interpreter $(GPU_PYTHON)
-
-gpu-allreduce: ## on a GPU machine with nvcc: prove the all-reduce library
-	@$(PYTHON) tests/gpu/allreduce_this_machine.py
+	@$(BIN)/python tests/gpu/allreduce_latency.py --interpreter $(GPU_PYTHON)
+	@$(BIN)/python tests/gpu/allreduce_rivals.py --interpreter $(GPU_PYTHON)
 
 requirements: $(VENV)/.demo-stamp ## resolve requirements/*.in anew into the pinned *.txt
 	@$(PIP_INSTALL) uv

@@ -14,7 +14,19 @@ def verdict(table: dict) -> list:
         for row in table["rows"]
     ]
     remarks = [table["remark"]] if table.get("remark") else []
-    return [f"custom all-reduce {state}: {table['reason']}", *remarks, *figures]
+    rival = _rival(table.get("pcie_ipc"))
+    return [f"custom all-reduce {state}: {table['reason']}", *remarks, *figures, *rival]
+
+
+def _rival(found) -> list:
+    """SGLang's own kernel beside this one; ``found`` is None where it was not asked for."""
+    if found is None:
+        return []
+    rows = [
+        f"{row['bytes']:>8} bytes: {row['us']:>7.2f} us, SGLang's own pcie_ipc {row['pcie_ipc_us']:.2f} us in the same run"
+        for row in found["rows"]
+    ]
+    return rows + ([f"SGLang's own pcie_ipc was not measured: {found['reason']}"] if found["reason"] else [])
 
 
 def allreduce_lines(builds: dict, results: dict) -> list:

@@ -26,6 +26,7 @@ class Wanted(NamedTuple):
     margin: float
     transport: str
     enable: bool
+    pcie_ipc: bool = True  # measure SGLang's own kernel too, where it is installed
     world: int = 0  # all GPUs that are visible
     gpu: str = ""  # model of the GPUs in gpu_facts' words; torch may have others
     fallback: bool = False  # through the host's memory where stores do not arrive
@@ -89,7 +90,15 @@ class Proof:
                 f"Legal: GPUs that nothing else uses. Stop the engine while this runs."
             )
         notes = {"remark": wanted.remark} if wanted.remark else {}
-        return self._write(switched(dict(table, model=wanted.gpu, **notes), wanted.enable))
+        table = self._write(dict(table, model=wanted.gpu, **notes))
+        if wanted.pcie_ipc:
+            table["pcie_ipc"] = self._rival(wanted)
+        return self._write(switched(judged(table), wanted.enable))
+
+    def _rival(self, wanted: Wanted) -> dict:
+        """SGLang's own kernel beside this one, in a run of its own: it may wait for ever, and that must not cost the table."""
+        answer = self._ask(["compare", "--table", self.path], wanted)
+        return {"rows": answer.get("rows") or [], "reason": answer.get("error")}
 
     def switch(self, table: dict, enable: bool) -> dict:
         """The same figures, on or off."""
@@ -100,7 +109,8 @@ class Proof:
             os.unlink(self.path)
 
     def _ask(self, arguments: list, wanted: Wanted) -> dict:
-        options = ["--json", "--transport", wanted.transport, "--timeout", self._timeout]
+        options = ["--json", "--timeout", self._timeout]
+        options += ["--transport", wanted.transport] if arguments[0] != "compare" else []
         options += ["--world", wanted.world] if wanted.world else []
         options += ["--progress", self._progress] if self._progress else []
         argv = [self._place.interpreter, "-m", PACKAGE, *arguments, *options]
@@ -122,6 +132,19 @@ class Proof:
         os.chmod(new, 0o644)
         os.replace(new, self.path)
         return table
+
+
+def judged(table: dict) -> dict:
+    """The verdict of ``table`` with SGLang's own kernel considered: who is slower than that by more than the margin has not won."""
+    lost = [
+        f"{row['bytes']} bytes: {row['us']:.2f} us, {(row['us'] / row['pcie_ipc_us'] - 1) * 100:.0f} % slower than SGLang's own pcie_ipc "
+        f"with {row['pcie_ipc_us']:.2f} us"
+        for row in table.get("pcie_ipc", {}).get("rows", [])
+        if row["us"] > row["pcie_ipc_us"] * (1 + table["margin"])
+    ]
+    if not lost or not table["enabled"]:
+        return table
+    return dict(table, enabled=False, reason="; ".join(lost) + ". Profile pcie_ipc is the faster one here")
 
 
 def switched(table: dict, enable: bool) -> dict:
@@ -148,7 +171,12 @@ def reasons_to_measure(table, build: str, wanted: Wanted) -> list:
         asked["world"] = wanted.world
     if wanted.gpu:
         asked["model"] = wanted.gpu
-    return [f"{name}: was {table.get(name)}, is {value}" for name, value in asked.items() if table.get(name) != value]
+    reasons = [
+        f"{name}: was {table.get(name)}, is {value}" for name, value in asked.items() if table.get(name) != value
+    ]
+    if wanted.pcie_ipc != ("pcie_ipc" in table):
+        reasons.append(f"SGLang's own pcie_ipc was {'not ' * wanted.pcie_ipc}looked at, and shall {'not ' * (not wanted.pcie_ipc)}be")
+    return reasons
 
 
 def _way_on(transport: str) -> str:

@@ -71,8 +71,14 @@ options:
     description: V(false) keeps it off whatever the figures are.
     type: bool
     default: true
+  pcie_ipc:
+    description:
+      - Measure SGLang's own all-reduce for PCIe as well, where FlashInfer brings it (0.7 or newer), for the required rows. Who is slower than that by
+        more than O(margin) is not switched on.
+    type: bool
+    default: true
   timeout:
-    description: Time limit of the proof and of the measurement, each, in seconds.
+    description: Time limit of the proof, of the measurement, and of the comparison with C(pcie_ipc), each, in seconds.
     type: int
     default: 300
   probe_timeout:
@@ -163,16 +169,9 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface i
 def wanted_of(params: dict) -> Wanted:
     """Raises TuningError for a value that makes no sense."""
     asked = question_of(params)
-    return Wanted(
-        asked.rows,
-        asked.hidden,
-        asked.margin,
-        params["transport"],
-        params["enable"],
-        asked.world,
-        params["gpu"],
-        params["fallback"],
-    )
+    switches = params["transport"], params["enable"], params["pcie_ipc"]
+    ways = asked.world, params["gpu"], params["fallback"]
+    return Wanted(asked.rows, asked.hidden, asked.margin, *switches, *ways)
 
 
 def proof_of(params: dict, progress: str = "") -> tuple:
@@ -263,6 +262,7 @@ def main() -> None:
             "world": {"type": "int", "default": 0},
             "gpu": {"type": "str", "default": ""},
             "enable": {"type": "bool", "default": True},
+            "pcie_ipc": {"type": "bool", "default": True},
             "timeout": {"type": "int", "default": 300},
             "probe_timeout": {"type": "float", "default": 20},
             "progress": {"type": "bool", "default": False},

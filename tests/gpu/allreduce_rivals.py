@@ -129,6 +129,7 @@ def report(answer: dict) -> str:
     lines += ["", "microseconds a call, second-level cache overwritten before each", *table(answer["cold"], names)]
     lines += ["", "microseconds of CPU time for a call outside of a graph, 42 KiB"]
     lines += [f"| {name} | {spent} |" for name, spent in answer["eager"].items()]
+    lines += ["", *(f"{RIVAL}, {rows} rows: {launch}" for rows, launch in answer["chosen"].items())]
     return "\n".join(lines)
 
 

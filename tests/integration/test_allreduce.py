@@ -29,6 +29,11 @@ open(os.environ["CALLS"], "a").write(" ".join(sys.argv[1:]) + "\\n")
 if name == "check":
     print(json.dumps({"error": os.environ.get("CHECK_ERROR") or None}))
     sys.exit(0)
+if name == "compare":
+    theirs = os.environ.get("PCIE_IPC_US")
+    rows = [{"bytes": 14336, "us": float(os.environ["US"]), "pcie_ipc_us": float(theirs)}] if theirs else []
+    print(json.dumps({"error": None if theirs else "no FlashInfer", "rows": rows}))
+    sys.exit(0)
 open(sys.argv[sys.argv.index("--progress") + 1], "a").write("measures size 1 of 1: 14336 bytes" + chr(10))
 us = float(os.environ["US"])
 row = {"bytes": 14336, "algorithm": "one_shot", "blocks": 8, "threads": 256, "us": us, "nccl_us": 10.0}
@@ -132,7 +137,8 @@ def test_built_proved_measured_enabled_kept_rebuilt_and_removed(fleet):
     assert built.result(measured, "allreduce_tune")["enabled"] is True
     assert "a: custom all-reduce on: it won" in measured.stdout
     assert "\na: measures size 1 of 1: 14336 bytes\n" in measured.stdout
-    assert [line.split()[0] for line in built.calls.read_text().splitlines()] == ["check", "tune"]
+    assert [line.split()[0] for line in built.calls.read_text().splitlines()] == ["check", "tune", "compare"]
+    assert "a: SGLang's own pcie_ipc was not measured: no FlashInfer" in measured.stdout
     table = built.folder / "table.json"
     assert json.loads(table.read_text())["enabled"] is True
     assert table.stat().st_mode & 0o777 == 0o644
@@ -140,7 +146,7 @@ def test_built_proved_measured_enabled_kept_rebuilt_and_removed(fleet):
     again = built.play()
     assert again.rc == 0, str(again)
     assert again.recap(built.node)["changed"] == 0
-    assert len(built.calls.read_text().splitlines()) == 2
+    assert len(built.calls.read_text().splitlines()) == 3
 
     by_hand = built.play(
         "-e", "custom_allreduce_hidden=7168", "-e", "custom_allreduce_rows=1,2,3,4,8"
@@ -155,7 +161,7 @@ def test_built_proved_measured_enabled_kept_rebuilt_and_removed(fleet):
     assert json.loads(table.read_text())["enabled"] is False
     on = built.play(custom_allreduce_enable=True)
     assert json.loads(table.read_text())["enabled"] is True, str(on)
-    assert len(built.calls.read_text().splitlines()) == 2
+    assert len(built.calls.read_text().splitlines()) == 3
 
     newer = built.play("--check", "--diff", custom_allreduce_nvcc=compiler(built.node.scratch, "13.0"))
     assert newer.rc == 0, str(newer)
@@ -175,6 +181,20 @@ def test_built_proved_measured_enabled_kept_rebuilt_and_removed(fleet):
     gone = built.play("-e", "custom_allreduce_state=absent")
     assert gone.recap(built.node)["changed"] == 0
     assert "a: custom all-reduce is not there" in gone.stdout
+
+
+def test_off_where_sglangs_own_kernel_is_faster(fleet):
+    built = Built(fleet)
+    built.play()
+    built.play_figures(US="3.0", PCIE_IPC_US="2.5")
+    lost = built.play()
+    assert lost.rc == 0, str(lost)
+    assert built.result(lost, "allreduce_tune")["enabled"] is False
+    assert (
+        "installed, but off: 14336 bytes: 3.00 us, 20 % slower than SGLang's own pcie_ipc with 2.50 us" in lost.stdout
+    )
+    not_asked = built.play(custom_allreduce_pcie_ipc=False)
+    assert built.result(not_asked, "allreduce_tune")["enabled"] is True
 
 
 def test_off_where_it_lost_and_no_table_where_a_sum_is_wrong(fleet):

@@ -67,8 +67,8 @@ def clock(monkeypatch):
         best = work == Launch("two_shot", 2, 512)
         return ranks.slowest("timing", lambda: (1.0 if lucky else 2.0 if best else 3.0) + gpu.rank / 2)
 
-    monkeypatch.setattr(measure, "_time", time)
-    monkeypatch.setattr(measure, "_ours", lambda job, gpu, workspace, size, launch: launch)
+    monkeypatch.setattr(measure, "time_work", time)
+    monkeypatch.setattr(measure, "ours", lambda job, gpu, workspace, size, launch: launch)
     monkeypatch.setattr(measure, "_nccl", lambda job, gpu, size: "nccl")
     monkeypatch.setattr(measure, "about", lambda gpu: {"gpu": gpu.name})
 
@@ -138,7 +138,7 @@ def test_a_time_out_ends_the_search(monkeypatch, clock):
     def time(ranks, *_arguments):
         raise Off("timing, rank 0: rank 1 did not answer in call 3")
 
-    monkeypatch.setattr(measure, "_time", time)
+    monkeypatch.setattr(measure, "time_work", time)
     assert (
         on_ranks(lambda *arguments: measure.tune(JOB, *arguments))
         == ["timing, rank 0: rank 1 did not answer in call 3"] * 2

@@ -23,6 +23,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_nvcc imp
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_preflight import preflight
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_proof import (
     Wanted,
+    judged,
     reasons_to_measure,
     switched,
 )
@@ -322,6 +323,7 @@ def table(**changes) -> dict:
         "margin": 0.05,
         "required_rows": [1, 3],
         "rows": [row],
+        "pcie_ipc": {"rows": [], "reason": "no FlashInfer"},
     }
     return whole | changes
 
@@ -337,6 +339,39 @@ def test_figures_are_kept_as_long_as_they_answer_the_question():
         "margin",
         "required_rows",
     ]
+
+
+def test_a_table_without_a_look_at_sglangs_own_kernel_is_measured_anew():
+    without = table()
+    del without["pcie_ipc"]
+    assert reasons_to_measure(without, "abc", WANTED) == ["SGLang's own pcie_ipc was not looked at, and shall be"]
+    assert reasons_to_measure(without, "abc", WANTED._replace(pcie_ipc=False)) == []
+    assert reasons_to_measure(table(), "abc", WANTED._replace(pcie_ipc=False)) == [
+        "SGLang's own pcie_ipc was looked at, and shall not be"
+    ]
+
+
+def rivalled(us: float, pcie_ipc_us: float, **changes) -> dict:
+    rows = [{"bytes": 43008, "us": us, "pcie_ipc_us": pcie_ipc_us, "pcie_ipc": ["UNSTAGED", 16, 128]}]
+    return table(pcie_ipc={"rows": rows, "reason": None}, **changes)
+
+
+def test_who_loses_against_sglangs_own_kernel_stays_off_and_hears_by_how_much():
+    lost = judged(rivalled(3.0, 2.5))
+    assert (lost["enabled"], lost["reason"]) == (
+        False,
+        "43008 bytes: 3.00 us, 20 % slower than SGLang's own pcie_ipc with 2.50 us. Profile pcie_ipc is the faster one here",
+    )
+    assert switched(lost, True)["won"] is False
+    assert verdict(lost)[-1] == "   43008 bytes:    3.00 us, SGLang's own pcie_ipc 2.50 us in the same run"
+    for within in (rivalled(2.6, 2.5), rivalled(2.0, 2.5), table()):
+        assert judged(within) == within
+    off = rivalled(3.0, 2.5, enabled=False, reason="slower than NCCL")
+    assert judged(off)["reason"] == "slower than NCCL"
+
+
+def test_where_sglangs_own_kernel_is_not_the_reason_is_shown():
+    assert verdict(table())[-1] == "SGLang's own pcie_ipc was not measured: no FlashInfer"
 
 
 class Place:
@@ -362,12 +397,15 @@ LOST = {"error": "probe, rank 1: stores of rank 0 do not arrive here within 2 s"
 
 
 def test_where_stores_do_not_arrive_the_hosts_memory_is_taken_and_said(monkeypatch, tmp_path):
-    proof, asked = proof_that_says(monkeypatch, tmp_path, [LOST, {"error": None}, table(transport="host_staged")])
+    proof, asked = proof_that_says(
+        monkeypatch, tmp_path, [LOST, {"error": None}, table(transport="host_staged"), {"error": "none"}]
+    )
     wanted = WANTED._replace(fallback=True)
     proved = proof.check(wanted)
     assert proved.transport == "host_staged"
     measured = proof.tune(proved)
-    words = [argv[argv.index("--transport") + 1] for argv in asked]
+    assert asked[-1][0] == "compare"  # whose transport is that of the table
+    words = [argv[argv.index("--transport") + 1] for argv in asked[:-1]]
     assert words == ["peer", "host_staged", "host_staged"]
     assert all(argv[argv.index("--progress") + 1] == "/lines" for argv in asked)
     assert verdict(measured)[1] == (

@@ -1,7 +1,7 @@
 # Copyright: gpu_node.tuning contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Look, prove and measure from the command line: ``python -m pcie_allreduce probe|check|bench|tune``.
+"""Look, prove and measure from the command line: ``python -m pcie_allreduce probe|check|bench|tune|compare``.
 
 Exit status: 0 as wanted, 1 not proved or not worth it, 2 the command line or the node is not as needed.
 """
@@ -14,7 +14,7 @@ import json
 import os
 import sys
 
-from . import __version__, crossover, processes, settings
+from . import __version__, crossover, processes, rival, settings
 from .abi import ALGORITHMS, ITEM_BYTES, TRANSPORTS, Library, LibraryError
 
 ROWS = (1, 2, 3, 4, 8)
@@ -46,17 +46,22 @@ def parser() -> argparse.ArgumentParser:
         ("check", check, "prove that sums are right, with one process for each GPU"),
         ("bench", bench, "time one launch beside NCCL"),
         ("tune", tune, "find the fastest launch for each size, and the size from which NCCL is faster"),
+        ("compare", compare, "time the launches of a table beside SGLang's own pcie_ipc, where FlashInfer brings it"),
     ):
         command = _command(commands, name, run, words)
         command.add_argument("--world", type=_whole(2, 8), help="number of GPUs (default: all that are visible)")
-        command.add_argument("--transport", choices=TRANSPORTS, default="peer", help="how data gets to the other GPUs")
+        if name == "compare":
+            command.add_argument("--table", required=True, help="the table that tune wrote")
+        else:
+            transport = "how data gets to the other GPUs"
+            command.add_argument("--transport", choices=TRANSPORTS, default="peer", help=transport)
         command.add_argument(
             "--timeout", type=_whole(1, 86400), default=300, help="seconds until all ranks are stopped"
         )
         command.add_argument(
             "--progress", default="", metavar="FILE", help="append lines to this file that say how far it is"
         )
-        if name != "check":
+        if name in ("bench", "tune"):
             command.add_argument(
                 "--rows", type=_whole(1, 65536), nargs="+", default=list(LADDER), help="rows of a message"
             )
@@ -134,6 +139,17 @@ def tune(options) -> tuple:
     return table, 0 if table["enabled"] else 1
 
 
+def compare(options) -> tuple:
+    table = crossover.read(options.table)
+    if not rival.is_there():
+        raise Refused(f"{sys.executable} has no FlashInfer with pcie_ipc (0.7 or newer), so SGLang has none either")
+    width = ITEM_BYTES["bfloat16"]
+    sizes = [rows * table["hidden"] * width for rows in table["required_rows"]]
+    options.transport = table["transport"]
+    answer = _on_all(options, "compare", table=table, sizes=sizes)[0]
+    return answer, 1 if answer.get("error") else 0
+
+
 def table_of(answer: dict, options, build: str) -> dict:
     """The table that these figures make, with the verdict."""
     width = ITEM_BYTES[options.dtype]
@@ -184,6 +200,10 @@ def lines_of(answer: dict) -> list:
     """The answer for a person: values first, then the rows of a table."""
     rows = answer.get("rows", [])
     lines = [f"{name}: {value}" for name, value in answer.items() if name != "rows"]
+    if rows and "pcie_ipc_us" in rows[0]:
+        return lines + [
+            f"{row['bytes']:>8} bytes: {row['us']:.2f} us, pcie_ipc {row['pcie_ipc_us']:.2f} us" for row in rows
+        ]
     if rows:
         lines.append(f"{'bytes':>8}  {'algorithm':<14} {'launch':>8} {'us':>8} {'NCCL us':>8}")
     return lines + [

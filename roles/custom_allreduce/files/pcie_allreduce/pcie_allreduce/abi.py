@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional
 
 ABI = 2
 LIBRARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libpcie_allreduce.so")
@@ -142,18 +142,17 @@ class Workspace:
 
     def all_reduce(self, source, target, count, dtype, algorithm, blocks, threads, stream) -> None:
         """Sum ``count`` elements at address ``source`` over all ranks into ``target``, on ``stream``; returns at once."""
-        self._library.call(
-            "pcar_all_reduce",
-            self._self,
-            source,
-            target,
-            count,
-            DTYPES[dtype],
-            ALGORITHMS[algorithm],
-            blocks,
-            threads,
-            stream,
-        )
+        self.starter(count, dtype, algorithm, blocks, threads)(source, target, stream)
+
+    def starter(self, count, dtype, algorithm, blocks, threads) -> Callable:
+        """all_reduce for one kind of call, as a function of (source, target, stream). Not to be used after close()."""
+        call, mine = self._library.call, self._self
+        launch = (count, DTYPES[dtype], ALGORITHMS[algorithm], blocks, threads)
+
+        def start(source, target, stream) -> None:
+            call("pcar_all_reduce", mine, source, target, *launch, stream)
+
+        return start
 
     def status(self) -> Status:
         """Can be asked while the GPU waits."""

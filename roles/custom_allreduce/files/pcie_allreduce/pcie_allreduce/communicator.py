@@ -36,6 +36,7 @@ class Communicator:
         self.limit = 0
         self._workspace: Optional[Workspace] = None
         self._plan: Optional[crossover.Plan] = None
+        self._starts: dict = {}
         self._closed = threading.Event()
         self._lock = threading.Lock()
         self._gpu = gpu or TorchGpu(group, device)
@@ -53,7 +54,7 @@ class Communicator:
 
     def should_custom_ar(self, tensor) -> bool:
         """The same answer on every rank for tensors of one shape, dtype and contiguity."""
-        return not self.disabled and self._launch_for(tensor) is not None
+        return not self.disabled and self._start_of(tensor) is not None
 
     def custom_all_reduce(self, tensor):
         """The sum over all ranks as a new tensor."""
@@ -66,6 +67,7 @@ class Communicator:
 
     def close(self) -> None:
         self.disabled = True
+        self._starts = {}
         self._closed.set()
         with self._lock:  # not under the watching thread
             workspace, self._workspace = self._workspace, None
@@ -84,17 +86,15 @@ class Communicator:
 
     def launch(self, tensor):
         """Start the kernel on the current stream. Raises RuntimeError for a tensor that should_custom_ar refuses, and after a time-out."""
-        step = self._launch_for(tensor)
-        if self._workspace is None or step is None:
+        start = self._start_of(tensor)
+        if start is None:
             raise RuntimeError(
                 f"{self.who}: {self._refusal(tensor)}. Ask should_custom_ar first; NCCL takes what this refuses"
             )
         source = self._gpu.aligned(tensor)
         target = self._gpu.result_for(source)
         try:
-            self._workspace.all_reduce(
-                source.data_ptr(), target.data_ptr(), source.numel(), dtype_name(source), *step, self._gpu.stream()
-            )
+            start(source.data_ptr(), target.data_ptr(), self._gpu.stream())
         except LibraryError as error:
             raise RuntimeError(f"{self.who}: {error}") from error
         return target
@@ -113,11 +113,24 @@ class Communicator:
             f"a tensor of {size} bytes; legal: {min(ITEM_BYTES.values())} to {self.limit}, the crossover of the table"
         )
 
-    def _launch_for(self, tensor):
-        width = ITEM_BYTES.get(dtype_name(tensor))
-        if self._plan is None or width is None or not tensor.is_contiguous():
+    def _start_of(self, tensor) -> Optional[Callable]:
+        """What starts the kernel for tensors of this type and size: looked up once, because an engine without graphs waits for this code."""
+        if not tensor.is_contiguous():
             return None
-        return self._plan.launch(tensor.numel() * width)
+        kind = (tensor.dtype, tensor.numel())
+        found = self._starts.get(kind)
+        if found is None:
+            found = self._new_start(dtype_name(tensor), tensor.numel())
+            if found is not None:
+                self._starts[kind] = found
+        return found
+
+    def _new_start(self, dtype: str, count: int) -> Optional[Callable]:
+        width = ITEM_BYTES.get(dtype)
+        if self._plan is None or self._workspace is None or width is None:
+            return None
+        step = self._plan.launch(count * width)
+        return None if step is None else self._workspace.starter(count, dtype, *step)
 
     # Start-up
 

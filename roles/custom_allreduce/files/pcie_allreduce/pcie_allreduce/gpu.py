@@ -20,7 +20,7 @@ class TorchGpu:
         import torch.distributed
 
         self._torch = torch
-        self._group = group
+        self.group = group
         self.device = torch.device(device) if not isinstance(device, int) else torch.device("cuda", device)
         self.rank = torch.distributed.get_rank(group)
         self.world = torch.distributed.get_world_size(group)
@@ -42,7 +42,7 @@ class TorchGpu:
 
     def exchange(self, mine: Any) -> list:
         answers = [None] * self.world
-        self._torch.distributed.all_gather_object(answers, mine, group=self._group)
+        self._torch.distributed.all_gather_object(answers, mine, group=self.group)
         return answers
 
     def synchronize(self) -> None:

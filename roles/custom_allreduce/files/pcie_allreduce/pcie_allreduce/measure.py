@@ -27,7 +27,7 @@ FINAL = (122, 15)  # two calls for each of 61 layers, the forward pass that this
 WATCHDOG_SECONDS = 10.0
 
 
-class _Work(NamedTuple):
+class Work(NamedTuple):
     """One call, and what raises where the calls so far did not go well."""
 
     call: Callable[[], None]
@@ -127,7 +127,7 @@ def _best(job: dict, ranks, gpu, workspace: Workspace, size: int, progress: Prog
         for done, launch in enumerate(launches):
             progress.count(f"{size} bytes, {what}", done, len(launches))
             try:
-                times[launch] = _time(ranks, gpu, _ours(job, gpu, workspace, size, launch), calls, replays)
+                times[launch] = time_work(ranks, gpu, ours(job, gpu, workspace, size, launch), calls, replays)
             except Off as off:
                 if "did not answer" in str(off):
                     raise  # the peers' calls no longer match
@@ -140,13 +140,13 @@ def _best(job: dict, ranks, gpu, workspace: Workspace, size: int, progress: Prog
 
 def _row(job: dict, ranks, gpu, workspace: Workspace, size: int, launch: crossover.Launch) -> dict:
     """One row of a table. NCCL goes first and last, so that a clock that climbs or falls favours neither."""
-    before = _time(ranks, gpu, _nccl(job, gpu, size), *FINAL)
-    ours = _time(ranks, gpu, _ours(job, gpu, workspace, size, launch), *FINAL)
-    after = _time(ranks, gpu, _nccl(job, gpu, size), *FINAL)
-    return {"bytes": size, **launch._asdict(), "us": round(ours, 2), "nccl_us": round(min(before, after), 2)}
+    before = time_work(ranks, gpu, _nccl(job, gpu, size), *FINAL)
+    mine = time_work(ranks, gpu, ours(job, gpu, workspace, size, launch), *FINAL)
+    after = time_work(ranks, gpu, _nccl(job, gpu, size), *FINAL)
+    return {"bytes": size, **launch._asdict(), "us": round(mine, 2), "nccl_us": round(min(before, after), 2)}
 
 
-def _ours(job: dict, gpu, workspace: Workspace, size: int, launch: crossover.Launch) -> _Work:
+def ours(job: dict, gpu, workspace: Workspace, size: int, launch: crossover.Launch) -> Work:
     count = size // ITEM_BYTES[job["dtype"]]
     source = gpu.integers(count, job["dtype"], gpu.rank)
     target = gpu.result_for(source)
@@ -154,15 +154,15 @@ def _ours(job: dict, gpu, workspace: Workspace, size: int, launch: crossover.Lau
     def call() -> None:
         workspace.all_reduce(source.data_ptr(), target.data_ptr(), count, job["dtype"], *launch, gpu.stream())
 
-    return _Work(call, lambda: refuse_time_out(workspace))
+    return Work(call, lambda: refuse_time_out(workspace))
 
 
-def _nccl(job: dict, gpu, size: int) -> _Work:
+def _nccl(job: dict, gpu, size: int) -> Work:
     import torch.distributed as dist
 
     tensor = gpu.integers(size // ITEM_BYTES[job["dtype"]], job["dtype"], gpu.rank)
     tensor.zero_()  # so that many sums in place stay finite
-    return _Work(lambda: dist.all_reduce(tensor), lambda: None)
+    return Work(lambda: dist.all_reduce(tensor), lambda: None)
 
 
 def refuse_time_out(workspace: Workspace) -> None:
@@ -171,7 +171,7 @@ def refuse_time_out(workspace: Workspace) -> None:
         raise TimeoutError(f"rank {status.peer} did not answer in call {status.epoch}")
 
 
-def _time(ranks, gpu, work: _Work, calls: int, replays: int) -> float:
+def time_work(ranks, gpu, work: Work, calls: int, replays: int) -> float:
     """Microseconds for one call: median of the replays, slowest rank."""
     graph = ranks.local("capture", lambda: captured(work.call, calls))
     ranks.step("start", lambda: None)

@@ -11,12 +11,12 @@ import os
 import signal
 import sys
 
-from . import measure, proof
+from . import measure, proof, rival
 from .abi import Library
 from .gpu import TorchGpu
 from .together import Off, Together
 
-WORK = {"check": proof.run, "bench": measure.bench, "tune": measure.tune}
+WORK = {"check": proof.run, "bench": measure.bench, "tune": measure.tune, "compare": rival.compare}
 
 
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
