@@ -23,9 +23,8 @@ import time
 CALLS = 122  # two for each of 61 layers
 GRAPHS, ROUNDS, REPLAYS = 4, 6, 5
 COLD_CALLS = 20
-COLD_BYTES = 256 << 20  # several times the second-level cache
 EAGER_CALLS = 2000
-SEARCH_CALLS = 24
+SEARCH_CALLS = 61
 
 
 def main() -> None:
@@ -129,19 +128,19 @@ class PcieIpc:
     """
 
     def __init__(self, ranks, most, hidden, rows):
-        from pcie_allreduce import rival
+        from pcie_allreduce import measure, rival
 
-        self.ranks, self.rival, self.chosen = ranks, rival, {}
+        self.ranks, self.fastest, self.chosen = ranks, measure.fastest, {}
         self.kernel = rival.PcieIpc(ranks.dist.group.WORLD, ranks.world, most)
 
     def prepare(self, tensor):
         count = tensor.numel()
         if count not in self.chosen:
             search, final = (
-                functools.partial(self.time, tensor, 1, SEARCH_CALLS),
-                functools.partial(self.time, tensor, 2, CALLS),
+                functools.partial(self.time, tensor, SEARCH_CALLS),
+                functools.partial(self.time, tensor, CALLS),
             )
-            self.chosen[count] = self.rival.fastest(self.kernel.launches(count), search, final)
+            self.chosen[count] = self.fastest(self.kernel.launches(count), search, final)
         launch, result = self.kernel.call(tensor, self.chosen[count]), {}
 
         def call():
@@ -149,10 +148,10 @@ class PcieIpc:
 
         return call, lambda: result["tensor"]
 
-    def time(self, tensor, graphs: int, calls: int, launch) -> float:
+    def time(self, tensor, calls: int, launch) -> float:
         call = self.kernel.call(tensor, launch)
         call()
-        captured = {("", number): self.ranks.capture(call, self, calls) for number in range(graphs)}
+        captured = {("", 0): self.ranks.capture(call, self, calls)}
         return self.ranks.timed(captured, calls)[""]
 
 
@@ -306,9 +305,14 @@ class Ranks:
 
     def compare_cold(self, rivals: dict, count: int) -> dict:
         """With the second-level cache overwritten before each call: the difference to a graph that only overwrites."""
-        waste = self.torch.empty(COLD_BYTES, dtype=self.torch.uint8, device="cuda")
+        cache = self.torch.cuda.get_device_properties(self.number).L2_cache_size
+        waste = self.torch.empty(2 * cache, dtype=self.torch.uint8, device="cuda")
         pairs = {"": (None, None), **self.prepared(rivals, count)}
-        graphs = {(name, 0): self.capture(*pair, COLD_CALLS, waste.zero_) for name, pair in pairs.items()}
+        graphs = {
+            (name, number): self.capture(*pair, COLD_CALLS, waste.zero_)
+            for number in range(GRAPHS)
+            for name, pair in pairs.items()
+        }
         times = self.timed(graphs, COLD_CALLS)
         nothing = times.pop("")
         return {name: round(time - nothing, 2) for name, time in times.items()}

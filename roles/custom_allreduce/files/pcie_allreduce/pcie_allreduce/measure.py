@@ -8,6 +8,7 @@ A figure is the median over replays, and of the ranks the slowest: a collective 
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 from typing import Callable, NamedTuple
@@ -20,9 +21,10 @@ from .together import Off
 BLOCKS = (1, 2, 4, 8, 16, 32, 64, 96, 128)
 THREADS = (128, 256, 512)
 WORD = 16  # bytes that a thread moves at once
-MOST_WORDS, FINALISTS = 12, 4  # words for one thread in a candidate; candidates that are timed a second time
+MOST_WORDS = 12  # for one thread in a candidate
+FINALISTS, ROUNDS = 8, 3
 ALGORITHMS = ("one_shot", "two_shot", "one_shot_pull", "islands")
-SEARCH = (24, 7)  # calls in a graph, replays: enough to rank the candidates
+SEARCH = (61, 7)  # calls in a graph, replays: enough to rank the candidates
 FINAL = (122, 15)  # two calls for each of 61 layers, the forward pass that this was made for
 WATCHDOG_SECONDS = 10.0
 
@@ -118,24 +120,32 @@ def _able(workspace: Workspace, algorithm: str, size: int) -> bool:
         return False
 
 
+def fastest(launches: list, search: Callable, final: Callable):
+    """Of ``launches`` the one with the least time, or None. ``search`` and ``final`` time one; None is a launch that cannot be done.
+
+    Two graphs of the same calls differ by some percent, as much as two launches do. So a short look at each tells which ones are near, and
+    those are timed in rounds, each time in a graph of their own.
+    """
+    first = {launch: us for launch, us in ((launch, search(launch)) for launch in launches) if us is not None}
+    near = sorted(first, key=first.get)[:FINALISTS]
+    rounds = [{launch: final(launch) for launch in near} for _round in range(ROUNDS)]
+    return min(near, key=lambda launch: statistics.median(found[launch] for found in rounds), default=None)
+
+
 def _best(job: dict, ranks, gpu, workspace: Workspace, size: int, progress: Progress):
-    """The fastest launch. A short look at each tells which ones are near; they are timed again, as one lucky moment must not decide."""
     candidates = _candidates(workspace, ranks, size)
+    tried = itertools.count()
 
-    def time(launches: list, what: str, calls: int, replays: int) -> dict:
-        times = {}
-        for done, launch in enumerate(launches):
-            progress.count(f"{size} bytes, {what}", done, len(launches))
-            try:
-                times[launch] = time_work(ranks, gpu, ours(job, gpu, workspace, size, launch), calls, replays)
-            except Off as off:
-                if "did not answer" in str(off):
-                    raise  # the peers' calls no longer match
-        return times
+    def search(launch: crossover.Launch):
+        progress.count(f"{size} bytes, launches tried", next(tried), len(candidates))
+        try:
+            return time_work(ranks, gpu, ours(job, gpu, workspace, size, launch), *SEARCH)
+        except Off as off:
+            if "did not answer" in str(off):
+                raise  # the peers' calls no longer match
+            return None
 
-    first = time(candidates, "launches tried", *SEARCH)
-    again = time(sorted(first, key=first.get)[:FINALISTS], "the fastest again", *FINAL)
-    return min(again, key=again.get) if again else None
+    return fastest(candidates, search, lambda one: time_work(ranks, gpu, ours(job, gpu, workspace, size, one), *FINAL))
 
 
 def _row(job: dict, ranks, gpu, workspace: Workspace, size: int, launch: crossover.Launch) -> dict:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import statistics
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple
 
 from . import crossover, measure
 from .abi import ITEM_BYTES
@@ -27,7 +27,6 @@ VARIANTS = {
 }
 BLOCKS = (4, 8, 16, 32, 64, 96, 128)  # the staged kernels of eight ranks take multiples of four only
 THREADS = (128, 256, 512, 1024)
-ROUNDS = 3
 
 
 def is_there() -> bool:
@@ -72,14 +71,6 @@ class PcieIpc:
         return lambda: self._workspace.all_reduce(tensor, config=config)
 
 
-def fastest(launches: list, search: Callable[[Launch], float], final: Callable[[Launch], float]) -> Optional[Launch]:
-    """By a short look at each, and a long one at those that came out near."""
-    first = {launch: search(launch) for launch in launches}
-    near = sorted(first, key=first.get)[: measure.FINALISTS]
-    again = {launch: final(launch) for launch in near}
-    return min(again, key=again.get) if again else None
-
-
 def compare(job: dict, ranks, gpu, library) -> dict:
     """``{"rows": [{bytes, us, pcie_ipc_us, pcie_ipc}], ...}`` for the rows of ``job["table"]``. Raises Off where pcie_ipc cannot be had."""
     table = job["table"]
@@ -106,9 +97,11 @@ def _row(ranks, gpu, workspace, theirs: PcieIpc, row: dict) -> dict:
         return measure.time_work(ranks, gpu, work, calls, replays)
 
     launches = theirs.launches(tensor.numel())
-    best = fastest(launches, lambda one: time(one, *measure.SEARCH), lambda one: time(one, *measure.FINAL))
+    best = measure.fastest(launches, lambda one: time(one, *measure.SEARCH), lambda one: time(one, *measure.FINAL))
     mine = crossover.Launch(row["algorithm"], row["blocks"], row["threads"])
     ours = measure.ours({"dtype": "bfloat16"}, gpu, workspace, row["bytes"], mine)
-    samples = [(measure.time_work(ranks, gpu, ours, *measure.FINAL), time(best, *measure.FINAL)) for _ in range(ROUNDS)]
+    samples = [
+        (measure.time_work(ranks, gpu, ours, *measure.FINAL), time(best, *measure.FINAL)) for _ in range(measure.ROUNDS)
+    ]
     us, pcie_ipc_us = (round(statistics.median(one), 2) for one in zip(*samples))
     return {"bytes": row["bytes"], "us": us, "pcie_ipc_us": pcie_ipc_us, "pcie_ipc": list(best)}
