@@ -247,7 +247,9 @@ template <uint32_t W, class Rules> struct Rank {
         State seen[MAX_BLOCKS];
         uint32_t order[MAX_BLOCKS];
         const auto end = [&](uint32_t block) {
-            Algorithm::receive(network, post, tensor, seen[block], Share{block, plan.blocks});
+            const Share share{block, plan.blocks};
+            Algorithm::receive(network, post, tensor, seen[block], share,
+                               Algorithm::load(network, post, tensor, share.first, share));
             if (Calls::turns(order[block], counted(plan)))
                 Algorithm::leave(network, kept(block), seen[block], Algorithm::extent(tensor));
         };

@@ -111,7 +111,22 @@ struct Gpu {
 };
 
 // Conversions in PTX: the headers of the 16-bit types would take longer to compile than all of this.
+//
+// `two` adds both numbers of a lane without the way through float: a sum of two 16-bit numbers that is rounded to float and then to 16 bits
+// is what one rounding gives, because float has more than twice their bits and two to spare. The second instruction makes -0.0 +0.0.
 struct Bf16 {
+    static constexpr bool adds_two = true;
+    static __device__ __forceinline__ uint32_t two(uint32_t one, uint32_t other) {
+        uint32_t sum;
+        asm("{\n"
+            "  .reg .b32 sum;\n"
+            "  fma.rn.bf16x2 sum, %1, %3, %2;\n"
+            "  fma.rn.bf16x2 %0, sum, %3, %4;\n"
+            "}"
+            : "=r"(sum)
+            : "r"(one), "r"(other), "r"(0x3F803F80u), "r"(0u));
+        return sum;
+    }
     static constexpr uint32_t per_lane = 2, bytes = 2, minus_zero = 0x80008000u;
     static __device__ __forceinline__ float value(uint32_t lane, uint32_t part) {
         return __uint_as_float(part == 0 ? lane << 16 : lane & 0xFFFF0000u);
@@ -124,6 +139,18 @@ struct Bf16 {
 };
 
 struct Fp16 {
+    static constexpr bool adds_two = true;
+    static __device__ __forceinline__ uint32_t two(uint32_t one, uint32_t other) {
+        uint32_t sum;
+        asm("{\n"
+            "  .reg .b32 sum;\n"
+            "  add.rn.f16x2 sum, %1, %2;\n"
+            "  add.rn.f16x2 %0, sum, %3;\n"
+            "}"
+            : "=r"(sum)
+            : "r"(one), "r"(other), "r"(0u));
+        return sum;
+    }
     static constexpr uint32_t per_lane = 2, bytes = 2, minus_zero = 0x80008000u;
     static __device__ __forceinline__ float value(uint32_t lane, uint32_t part) {
         float wide;
@@ -138,6 +165,7 @@ struct Fp16 {
 };
 
 struct Fp32 {
+    static constexpr bool adds_two = false;
     static constexpr uint32_t per_lane = 1, bytes = 4, minus_zero = 0x80000000u;
     static __device__ __forceinline__ float value(uint32_t lane, uint32_t) { return __uint_as_float(lane); }
     static __device__ __forceinline__ uint32_t rounded(const float *sum) { return __float_as_uint(sum[0]); }
@@ -150,17 +178,22 @@ template <class Type> struct Sum {
 
     template <uint32_t W> static __device__ __forceinline__ Word of(const Word (&word)[W]) {
         Word sum;
-        PCAR_UNROLL
-        for (int lane = 0; lane < 4; ++lane) {
-            float part[Type::per_lane];
+        if constexpr (W == 2 && Type::adds_two) {
             PCAR_UNROLL
-            for (uint32_t n = 0; n < Type::per_lane; ++n) {
-                part[n] = 0.0f;
+            for (int lane = 0; lane < 4; ++lane) sum.lane[lane] = Type::two(word[0].lane[lane], word[1].lane[lane]);
+        } else {
+            PCAR_UNROLL
+            for (int lane = 0; lane < 4; ++lane) {
+                float part[Type::per_lane];
                 PCAR_UNROLL
-                for (uint32_t source = 0; source < W; ++source)
-                    part[n] = __fadd_rn(part[n], Type::value(word[source].lane[lane], n));
+                for (uint32_t n = 0; n < Type::per_lane; ++n) {
+                    part[n] = 0.0f;
+                    PCAR_UNROLL
+                    for (uint32_t source = 0; source < W; ++source)
+                        part[n] = __fadd_rn(part[n], Type::value(word[source].lane[lane], n));
+                }
+                sum.lane[lane] = Type::rounded(part);
             }
-            sum.lane[lane] = Type::rounded(part);
         }
         return sum;
     }
@@ -231,7 +264,7 @@ __global__ void __launch_bounds__(MAX_THREADS, 1) all_reduce(const __grid_consta
     __syncthreads();
     uint32_t order = 0;
     if (threadIdx.x == 0) order = Rules::arrive(gpu, call.state, gridDim.x);
-    Algorithm::receive(gpu, call.post, call.tensor, seen, share);
+    Algorithm::receive(gpu, call.post, call.tensor, seen, share, first);
     if (threadIdx.x == 0 && Rules::turns(order, gridDim.x)) Algorithm::leave(gpu, call.state, seen, Algorithm::extent(call.tensor));
 }
 

@@ -263,12 +263,13 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
             }
         }
 
-        static PCAR_FN void receive(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share) {
+        // `mine`: what load() gave for share.first. Most threads have no more than that, and need not read it again.
+        static PCAR_FN void
+        receive(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share, Load mine) {
             bool well = true;
             Output output = {empty(), 0};
             PCAR_ROLLED
             for (uint32_t at = share.first; at < tensor.words; at += BATCH * share.stride) {
-                const Load mine = load(memory, post, tensor, at, share);
                 Word word[BATCH * (W - 1)];
                 PCAR_UNROLL
                 for (uint32_t n = 0; n < BATCH * (W - 1); ++n)
@@ -282,6 +283,7 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
                 for (uint32_t n = 0; n < BATCH; ++n)
                     output.write(memory, tensor, at + n * share.stride,
                                  well ? added(word + n * (W - 1), mine.word[n], post.rank) : not_a_number());
+                mine = load(memory, post, tensor, at + BATCH * share.stride, share);
             }
             output.finish(tensor);
         }
@@ -322,7 +324,8 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
             }
         }
 
-        static PCAR_FN void receive(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share) {
+        static PCAR_FN void
+        receive(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share, Load) {
             Output output = {empty(), 0};
             const bool well = add(memory, post, tensor, seen, share, output);
             gather(memory, post, tensor, seen, share, output, well);
@@ -407,12 +410,12 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
             for (uint32_t at = share.first; at < seen.pull_extent_before; at += share.stride) memory.clear(old + at);
         }
 
-        static PCAR_FN void receive(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share) {
+        static PCAR_FN void
+        receive(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share, Load mine) {
             bool well = true;
             Output output = {empty(), 0};
             PCAR_ROLLED
             for (uint32_t at = share.first; at < tensor.words; at += share.stride) {
-                const Word mine = tensor.read(memory, at);
                 Word word[W - 1];
                 PCAR_UNROLL
                 for (uint32_t n = 0; n < W - 1; ++n) word[n] = empty();
@@ -422,7 +425,8 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
                     return outbox(post.peer[steps - 1], post, seen.pull_turn) + at;
                 };
                 well = well && await(memory, word, place, from, 8);
-                output.write(memory, tensor, at, well ? added(word, mine, post.rank) : not_a_number());
+                output.write(memory, tensor, at, well ? added(word, mine.word, post.rank) : not_a_number());
+                mine = load(memory, post, tensor, at + share.stride, share);
             }
             output.finish(tensor);
         }
@@ -477,7 +481,8 @@ template <uint32_t W, class Sum, class Memory, class Rules = Sound> struct Proto
             }
         }
 
-        static PCAR_FN void receive(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share) {
+        static PCAR_FN void
+        receive(Memory &memory, const Post &post, const Tensor &tensor, const State &seen, Share share, Load) {
             Output output = {empty(), 0};
             bool well = add(memory, post, tensor, seen, share);
             well = finish(memory, post, tensor, seen, share, output, well);
