@@ -25,7 +25,7 @@ unexport PYTHONPATH PYTHONHOME
 
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --quiet --no-input --disable-pip-version-check --no-deps
 
-.PHONY: help setup demo test lint unit format pages bench gpu-test gpu-bench changelog requirements clean
+.PHONY: help setup demo test lint unit format pages sglang-options bench gpu-test gpu-bench changelog requirements clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -51,6 +51,9 @@ format: $(VENV)/.test-stamp ## sort imports and format the Python files
 pages: setup ## write the pages of docs/ that are made from data: the catalogue, and which profile is for which node
 	@$(BIN)/python tests/checks/nccl_variables.py --write
 	@$(BIN)/python tests/checks/which_profile.py --write
+
+sglang-options: setup $(VENV)/.test-stamp ## write the options of SGLang anew from what its released parsers say (downloads all of them)
+	@$(BIN)/python tests/checks/sglang_parsers.py --write
 
 bench: setup ## compare steady-state tune.yml with a plain playbook, and measure start-up cost
 	@$(BIN)/python tests/bench/run.py

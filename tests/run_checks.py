@@ -130,6 +130,13 @@ def table() -> list[Check]:
         Check("artefact", script("artefact"), "package", figure=r"(\d+ files, \d+ kB)"),
         Check("docs", script("docs"), "package", figure=r"(\d+ pages)"),
         Check("sglang-contract", script("sglang_contract"), "package", figure=r"(\d+ versions x \d+ questions)"),
+        Check(
+            "sglang-parsers",
+            script("sglang_parsers"),
+            "package",
+            figure=r"(\d+ versions, \d+ configurations)",
+            timeout=900,
+        ),
         Check("sanity", script("sanity"), "package", figure=r"(\d+ sanity tests)", timeout=1500),
         Check(
             "integration",

@@ -120,11 +120,11 @@ def use_this_collection() -> None:
     sys.modules["ansible_collections"] = package
 
 
-def generated_page(path: Path, wanted: str) -> None:
-    """The page on disk must say this; with --write on the command line it is made so."""
+def generated_page(path: Path, wanted: str, made_by: str = "make pages") -> None:
+    """The file on disk must say this; with --write on the command line it is made so."""
     if sys.argv[1:] == ["--write"]:
         path.write_text(wanted, encoding="utf-8")
     found = path.read_text(encoding="utf-8") if path.exists() else ""
     if found != wanted:
         changes = difflib.unified_diff(found.splitlines(), wanted.splitlines(), "on disk", "wanted", lineterm="", n=0)
-        raise CheckFailed("\n".join([*list(changes)[:40], f"{path.relative_to(ROOT)} is stale: run make pages"]))
+        raise CheckFailed("\n".join([*list(changes)[:40], f"{path.relative_to(ROOT)} is stale: run {made_by}"]))
