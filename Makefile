@@ -48,9 +48,10 @@ format: $(VENV)/.test-stamp ## sort imports and format the Python files
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
 	@$(BIN)/ruff format .
 
-pages: setup ## write the pages of docs/ that are made from data: the catalogue, and which profile is for which node
+pages: setup ## write the pages of docs/ that are made from data: the catalogue, the profiles' nodes, the causes of failed starts
 	@$(BIN)/python tests/checks/nccl_variables.py --write
 	@$(BIN)/python tests/checks/which_profile.py --write
+	@$(BIN)/python tests/checks/sglang_causes.py --write
 
 sglang-options: setup $(VENV)/.test-stamp ## write the options of SGLang anew from what its released parsers say (downloads all of them)
 	@$(BIN)/python tests/checks/sglang_parsers.py --write
@@ -61,8 +62,9 @@ bench: setup ## compare steady-state tune.yml with a plain playbook, and measure
 changelog: $(VENV)/.test-stamp ## put the fragments, and new plugins, into the version that galaxy.yml names
 	@PATH="$(ROOT)/$(BIN):$$PATH" antsibull-changelog release --update-existing --reload-plugins
 
-gpu-test: setup ## on a GPU machine, as root, with nvcc: prove the probe, the tune and the all-reduce (GPU_PYTHON=the Python with torch)
+gpu-test: setup ## on a GPU machine, as root, with nvcc: prove the probe, the preflight, the tune and the all-reduce (GPU_PYTHON=the Python with torch)
 	@$(BIN)/python tests/gpu/probe_this_machine.py
+	@$(BIN)/python tests/gpu/preflight_this_machine.py --interpreter $(GPU_PYTHON)
 	@$(BIN)/python tests/gpu/tune_this_machine.py --interpreter $(GPU_PYTHON)
 	@$(BIN)/python tests/gpu/allreduce_this_machine.py
 	@$(BIN)/python tests/gpu/allreduce_layer.py --interpreter $(GPU_PYTHON)

@@ -101,6 +101,7 @@ def table() -> list[Check]:
         Check("argument-specs", script("defaults_match_specs"), "lint", figure=r"(\d+ roles, \d+ variables)"),
         Check("which-profile", script("which_profile"), "lint", figure=r"(\d+ profiles x \d+ nodes)"),
         Check("nccl-variables", script("nccl_variables"), "lint", figure=r"(\d+ variables, \d+ rules)"),
+        Check("sglang-causes", script("sglang_causes"), "lint", figure=r"(\d+ causes, .*)"),
         Check("changelog", script("changelog"), "lint", figure=r"(\d+ fragments)"),
         Check("requirements", script("requirements"), "lint", figure=r"(\d+ packages)"),
         Check("ansible-lint", tool("ansible-lint"), "lint", figure=r"(\d+ files processed)"),

@@ -175,7 +175,9 @@ def reasons_to_measure(table, build: str, wanted: Wanted) -> list:
         f"{name}: was {table.get(name)}, is {value}" for name, value in asked.items() if table.get(name) != value
     ]
     if wanted.pcie_ipc != ("pcie_ipc" in table):
-        reasons.append(f"SGLang's own pcie_ipc was {'not ' * wanted.pcie_ipc}looked at, and shall {'not ' * (not wanted.pcie_ipc)}be")
+        reasons.append(
+            f"SGLang's own pcie_ipc was {'not ' * wanted.pcie_ipc}looked at, and shall {'not ' * (not wanted.pcie_ipc)}be"
+        )
     return reasons
 
 

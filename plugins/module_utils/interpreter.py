@@ -17,7 +17,11 @@ import subprocess
 from types import ModuleType
 from typing import NamedTuple, Optional
 
-from ansible_collections.gpu_node.tuning.plugins.module_utils import probe_program, software_program
+from ansible_collections.gpu_node.tuning.plugins.module_utils import (
+    probe_program,
+    sglang_program,
+    software_program,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 from ansible_collections.gpu_node.tuning.plugins.module_utils.option_names import option
 
@@ -79,6 +83,10 @@ class Interpreter:
     def software(self) -> dict:
         """See software_program.software. A real start, because .pth files may lead to the packages."""
         return self._ask({}, ["-B"], software_program)
+
+    def sglang(self, request: dict) -> dict:
+        """See sglang_program: which SGLang this interpreter has, and whether its parser takes a configuration."""
+        return self._ask(request, ["-B"], sglang_program)
 
     def _ask(self, request: dict, options: list, program: ModuleType = probe_program) -> dict:
         nonce = secrets.token_hex(16)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Optional
 
-LONGEST_COMMAND = 200  # characters shown of a command line
+from ansible_collections.gpu_node.tuning.plugins.module_utils.process_identity import command_of, unit_of
+
 DELETED = " (deleted)"  # what the kernel adds
 
 
@@ -67,27 +67,12 @@ def _reads_one_of(proc: str, name: str, directories: set) -> bool:
 
 
 def _described(proc: str, name: str, started: float) -> dict:
-    with open(os.path.join(proc, name, "cmdline"), "rb") as stream:
-        command = stream.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()
     return {
         "pid": int(name),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
-        "command": command[:LONGEST_COMMAND],
-        "unit": _unit(proc, name),
+        "command": command_of(name, proc),
+        "unit": unit_of(name, proc),
     }
-
-
-def _unit(proc: str, name: str) -> Optional[str]:
-    """The system's service that the process belongs to; none for those of a user's manager or of a container: they have names of their own."""
-    with open(os.path.join(proc, name, "cgroup"), encoding="utf-8", errors="replace") as stream:
-        for line in stream:
-            parts = line.strip().partition(":")[2].partition(":")[2].strip("/").split("/")
-            for position, part in enumerate(parts):
-                if part.endswith(".service"):
-                    if parts[0] == "system.slice" and all(above.endswith(".slice") for above in parts[:position]):
-                        return part
-                    break
-    return None
 
 
 def _start_ticks(proc: str, name: str) -> int:

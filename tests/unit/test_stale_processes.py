@@ -13,7 +13,8 @@ import sys
 import time
 
 import pytest
-from ansible_collections.gpu_node.tuning.plugins.module_utils.stale_processes import LONGEST_COMMAND, stale_processes
+from ansible_collections.gpu_node.tuning.plugins.module_utils.process_identity import LONGEST_COMMAND
+from ansible_collections.gpu_node.tuning.plugins.module_utils.stale_processes import stale_processes
 
 from .interpreters import make_venv
 from .test_tuning_transaction import usual_python
