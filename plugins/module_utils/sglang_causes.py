@@ -21,6 +21,7 @@ class Cause(NamedTuple):
 
     ``also``: a pattern of another line that has to be there too. ``hides``: names of causes that this one explains.
     ``shows``: a pattern of lines that belong to it without proving it; they are shown first.
+    ``with_traceback``: the traceback right behind the line belongs to it, and is no cause of its own.
     ``exit_status``: statuses of the service that tell it without a line. ``setting``: what to change, empty where it is no setting.
     """
 
@@ -33,6 +34,7 @@ class Cause(NamedTuple):
     also: str = ""
     hides: tuple = ()
     shows: str = ""
+    with_traceback: bool = False
     exit_status: tuple = ()
 
 
@@ -311,8 +313,8 @@ COMMAND_LINE = (
         "args",
     ),
     Cause(
-        "start_refused_flags",
-        (r"(?:\S+ )?error: (?P<why>--model-path is required.*)", r"Error: (?P<why>--model-path is required.*)"),
+        "model_not_named",
+        (r".*[Ee]rror: (?P<why>--model-path is required.*?)\.?$",),
         "SGLang was not told which model: {why}",
         "Name it with model_path in the file and on the command line; `sglang serve` does not read it from the file.",
         "model",
@@ -473,6 +475,16 @@ MODEL = (
         "model, draft_model",
     ),
     Cause(
+        "settings_unfit",
+        (
+            r".*(?:AssertionError|ValueError): (?P<why>(?:\w+_)+\w+ must be (?:divisible by|a multiple of|less than|greater than|smaller than|at \w+) .*)",
+        ),
+        "Two settings do not go together: {why}.",
+        "Change one of the two that the line names.",
+        "args",
+        hides=("not_divisible",),
+    ),
+    Cause(
         "not_divisible",
         (
             r".*(?:AssertionError|ValueError): .*(?:not divisible by|must be divisible by|has to be divisible).*",
@@ -569,7 +581,7 @@ SOFTWARE = (
 PORTS = (
     Cause(
         "port_taken_by_sglang",
-        (r".*\[Errno 98\].*(?:bind on address \((?P<address>[^)]*)\)|address already in use)",),
+        (r".*\[Errno 98\].*?(?:bind on address \((?P<address>[^)]*)\)|address already in use)",),
         "Another SGLang already answers on this port ({address}). It answered this one's warm-up too, so that the log says `fired up`; this one never served.",
         "Stop the other server (ss -ltnp names it; a unit of another instance, or one started by hand), or give this instance another port.",
         "port",
@@ -579,7 +591,7 @@ PORTS = (
     Cause(
         "port_taken",
         (
-            r".*\[Errno 98\].*(?:bind on address \((?P<address>[^)]*)\)|[Aa]ddress already in use)",
+            r".*\[Errno 98\].*?(?:bind on address \((?P<address>[^)]*)\)|[Aa]ddress already in use)",
             r".*(?:EADDRINUSE|[Aa]ddress already in use)",
             r".*ValueError: (?P<address>\S+ at \d+) is not available in \d+ seconds",
         ),
@@ -590,7 +602,7 @@ PORTS = (
     ),
     Cause(
         "address_not_ours",
-        (r".*\[Errno 99\].*(?:bind on address \((?P<address>[^)]*)\)|[Cc]annot assign requested address)",),
+        (r".*\[Errno 99\].*?(?:bind on address \((?P<address>[^)]*)\)|[Cc]annot assign requested address)",),
         "host is no address of this node ({address}).",
         "Use 127.0.0.1, 0.0.0.0, or an address that `ip address` lists.",
         "host",
@@ -598,7 +610,7 @@ PORTS = (
     ),
     Cause(
         "port_not_allowed",
-        (r".*\[Errno 13\].*(?:bind on address \((?P<address>[^)]*)\)|permission denied.*bind)",),
+        (r".*\[Errno 13\].*?(?:bind on address \((?P<address>[^)]*)\)|permission denied.*bind)",),
         "The service's user may not use this port ({address}).",
         "Use a port of 1024 or above.",
         "port",
@@ -607,6 +619,13 @@ PORTS = (
 )
 
 SERVICE = (
+    Cause(
+        "not_as_declared",
+        (r"gpu_node\.tuning: not started: (?P<why>.*)",),
+        "The unit refuses to start, because the node is not as declared: {why}",
+        "Run the playbook sglang.yml, which puts it into the declared state; verify.yml shows what differs in the tuning.",
+        hides=("pre_start_refused",),
+    ),
     Cause(
         "unit_step",
         (r".*: Failed at step (?P<step>[A-Z_]+) spawning (?P<program>[^:]*): (?P<why>.*)",),
@@ -736,6 +755,7 @@ GOES_ON = (
         "The plugin {plugin} failed. SGLang only logs that, and serves without it.",
         "The traceback behind the line says why. The custom all-reduce of this collection: build_allreduce.yml builds and proves it anew.",
         "custom_allreduce_state, SGLANG_PLUGINS",
+        with_traceback=True,
         kind=LOGGED,
     ),
     Cause(

@@ -28,7 +28,7 @@ SILENT = "no_words"
 
 _NUMBER = re.compile(r"\d+")
 _GAP = "\0"
-_TRACEBACK = re.compile(r"(?:.*)Traceback \(most recent call last\):")
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):")
 _BETWEEN_TRACEBACKS = re.compile(r"During handling of the above|The above exception was")
 _EXCEPTION = re.compile(
     r"(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Failure|Warning)\b(?::|$)|Exception: "
@@ -105,7 +105,7 @@ def with_more(entries: list) -> tuple:
 
 def _cause_of(number: int, entry: dict) -> Cause:
     where = f"causes[{number}]"
-    legal = "legal: name, patterns (list of regular expressions), cause, advice, and optionally setting, kind, also, hides, shows, exit_status"
+    legal = "legal: name, patterns (list of regular expressions), cause, advice, and optionally setting, kind, also, hides, shows, with_traceback, exit_status"
     if not isinstance(entry, dict):
         raise TuningError(f"{where}: {entry!r} is no dictionary; {legal}.")
     unknown = sorted(set(map(str, entry)) - set(Cause._fields))
@@ -133,7 +133,12 @@ def _cause_of(number: int, entry: dict) -> Cause:
         raise TuningError(f"{where}.kind: {kind!r}; legal: {', '.join(KINDS)}.")
     if not all(isinstance(status, int) for status in lists["exit_status"]):
         raise TuningError(f"{where}.exit_status: {lists['exit_status']!r}; legal: a list of whole numbers.")
-    return Cause(kind=kind, **texts, **{name: tuple(value) for name, value in lists.items()})
+    return Cause(
+        kind=kind,
+        with_traceback=bool(entry.get("with_traceback")),
+        **texts,
+        **{name: tuple(value) for name, value in lists.items()},
+    )
 
 
 def _of_one_start(lines: list, exit_status: Optional[int], causes: tuple) -> list:
@@ -175,7 +180,7 @@ def _without_words(lines: list, exit_status: Optional[int], causes: tuple) -> li
     """What an exit status and the last error of a log tell, where no cause of the table is in it."""
     if exit_status == 0:
         return []
-    last = _last_error(lines) if exit_status is not None or any(map(_TRACEBACK.match, lines)) else None
+    last = _last_error(lines) if exit_status is not None or any(map(_TRACEBACK.search, lines)) else None
     told = [_finding([_Hit(cause, 0, "", {})], []) for cause in causes if exit_status in cause.exit_status]
     if not last and not told and exit_status is not None:
         told = [
@@ -194,19 +199,23 @@ def _without_words(lines: list, exit_status: Optional[int], causes: tuple) -> li
 def _hits(lines: list, causes: tuple) -> list:
     compiled = [(cause, [re.compile(pattern) for pattern in cause.patterns]) for cause in causes]
     also = {cause.name: re.compile(cause.also) for cause in causes if cause.also}
-    hits, seen, alike, position = [], set(), {}, 0
+    hits, seen, alike, with_traceback, position = [], set(), {}, set(), 0
     while position < len(lines):
         line = lines[position]
         position += 1
+        number = position
         if not line or line[0] in " \t" or sglang_log.of_requests(line):
             continue
         form = _NUMBER.sub("0", line)
         alike[form] = alike.get(form, 0) + 1
+        if form in with_traceback:
+            position = _behind_traceback(lines, position)
         if line in seen or alike[form] > MOST_ALIKE:
             continue  # the other ranks say the same
         seen.add(line)
-        found = _matches(line, position, compiled)
-        if any(hit.cause.kind == LOGGED for hit in found):
+        found = _matches(line, number, compiled)
+        if form not in with_traceback and any(hit.cause.with_traceback for hit in found):
+            with_traceback.add(form)
             position = _behind_traceback(lines, position)
         hits.extend(found)
     present = {name for name, pattern in also.items() if any(map(pattern.match, lines))}

@@ -8,6 +8,14 @@ from __future__ import annotations
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_diagnosis import Finding, in_one_sentence
 
 AT_LEAST_EVERY = 30.0  # seconds between two lines
+# Where nothing failed and the time is over. A server that hangs writes no error, so its phase is all there is.
+HANGS = {
+    "starting": "Where the ranks look for each other, they may not find each other: see NCCL_SOCKET_IFNAME, and gpu_node.tuning.p2p_probe.",
+    "weights": "Where the GPU memory still grows, the storage is slow: raise timeout.",
+    "kv_cache": "Kernels may be compiled or tuned for the first time, which takes minutes: raise timeout.",
+    "graphs": "Kernels that are compiled for the first time take minutes: raise timeout. Standing still, it is a collective: see gpu_node.tuning.p2p_probe.",
+    "warm_up": "The first request does not come back: a collective or a kernel hangs. See gpu_node.tuning.p2p_probe, and try the known-good profile.",
+}
 
 
 class Progress:
@@ -50,15 +58,18 @@ def memory_words(gpus: list) -> str:
 
 def why_too_long(answer: dict, timeout: float) -> str:
     """For a wait that ended because its time was over."""
-    return (
-        f"not ready within {timeout:g} s, and the last phase was {answer['phase']['name']} ({answer['phase']['sentence']}); /health: {answer['health']}. "
-        "Does the phase still move, raise timeout."
-    )
+    health = answer["health"] or "not asked"
+    if not answer.get("unit_state"):
+        return f"not ready within {timeout:g} s; /health: {health}. With unit, the journal would say how far it came."
+    phase = answer["phase"]
+    reached = f"not ready within {timeout:g} s; the last phase was {phase['name']} ({phase['sentence']}), and /health: {health}."
+    return f"{reached} {HANGS.get(phase['name'], '')}".strip()
 
 
 def failure(why: str, answer: dict) -> str:
-    """The message of the failed task: what happened, and the most likely cause."""
+    """The message of the failed task: what happened, and the most likely cause. Without a unit there is no log to look at."""
+    if not answer.get("unit_state"):
+        return why
     findings = [Finding(**finding) for finding in answer["diagnosis"]]
-    elapsed, phase = answer.get("elapsed", 0.0), answer["phase"]
     cause = in_one_sentence(findings) if findings else "No cause that is known here was found in its log."
-    return f"{why} After {clock(elapsed)} ({phase['sentence']}). {cause}"
+    return f"{why} After {clock(answer.get('elapsed', 0.0))} ({answer['phase']['sentence']}). {cause}"

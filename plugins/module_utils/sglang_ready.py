@@ -64,6 +64,9 @@ def look(server: sglang_http.Server, unit_name: str, followed: Followed, world=W
     )
     if unit_name:
         unit = sglang_unit.unit_of(unit_name, world.run)
+        if unit.waits_for_its_turn:
+            before = sglang_phase.Phase(sglang_phase.STARTING, None, None, "systemd has yet to start it")
+            return Look(unit, before, "", False, "", remarks)
         over = _why_over(unit, followed)
         phase = _phase(unit, followed, remarks, world)
         if over:

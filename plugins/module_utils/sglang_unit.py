@@ -26,6 +26,7 @@ _PROPERTIES = (
     "MainPID",
     "ControlGroup",
     "InvocationID",
+    "Job",
 )
 _XID = re.compile(r"NVRM: Xid ")
 _EXITED = "1"  # CLD_EXITED; the others are signals
@@ -44,11 +45,19 @@ class Unit(NamedTuple):
     control_group: str
     invocation: str
     started: str
+    job: int = 0
+
+    @property
+    def waits_for_its_turn(self) -> bool:
+        """Whether systemd has yet to carry out what it was told: what is seen is the state before that."""
+        return self.job > 0 and self.active in ("active", "inactive", "failed", "deactivating")
 
     @property
     def failed(self) -> bool:
         """Whether this start is over: it ended, is about to be tried again, or is being stopped."""
-        return self.active in ("failed", "inactive", "deactivating") or self.sub.startswith("auto-restart")
+        if self.sub.startswith("auto-restart"):
+            return True
+        return self.active in ("failed", "inactive", "deactivating") and not self.waits_for_its_turn
 
     @property
     def words(self) -> str:
@@ -89,6 +98,7 @@ def unit_of(name: str, ask=bounded_command.run) -> Unit:
         told.get("ControlGroup", ""),
         told.get("InvocationID", ""),
         told.get("ExecMainStartTimestamp", ""),
+        _number(told.get("Job")),
     )
 
 

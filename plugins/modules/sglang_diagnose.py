@@ -37,7 +37,8 @@ options:
       - More causes, looked up before the shipped ones. One with the name of a shipped cause replaces it.
       - C(name), C(patterns) (regular expressions, tried at the start of a line, behind time, rank and level), C(cause) and C(advice) are needed;
         C(setting), C(kind) (V(root), V(consequence), V(logged)), C(also) (pattern of another line that has to be there),
-        C(hides) (names of causes that this one explains) and C(exit_status) are not.
+        C(hides) (names of causes that this one explains), C(shows) (pattern of lines that are shown with it), C(with_traceback) (the traceback
+        behind the line belongs to it) and C(exit_status) are not.
       - Named groups of the patterns can be used in C(cause), C(advice) and C(setting) as C({name}).
     type: list
     elements: dict

@@ -228,7 +228,8 @@ def answer_of_round(params: dict, causes: tuple) -> dict:
     last = bool(before.get("last"))
     seen = sglang_ready.one_round(server, params["unit"], followed, 0 if last else params["interval"])
     unit = seen.unit
-    invocation = followed.invocation or (unit.invocation if unit else "")
+    # What systemd has yet to start has the number of the start before.
+    invocation = followed.invocation or (unit.invocation if unit and not unit.waits_for_its_turn else "")
     answer = dict(
         NOTHING,
         ready=seen.ready,
@@ -246,7 +247,7 @@ def answer_of_round(params: dict, causes: tuple) -> dict:
     if unit:
         state = unit._asdict()
         answer["unit_state"] = {
-            name: value for name, value in state.items() if name not in ("control_group", "started")
+            name: value for name, value in state.items() if name not in ("control_group", "started", "job")
         }
     if seen.ready:
         try:

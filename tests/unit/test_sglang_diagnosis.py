@@ -22,21 +22,45 @@ EXPECTED = {
     "ambiguous_flag": ["ambiguous_flag"],
     "bad_choice": ["bad_value"],
     "bad_config_file": ["bad_config_file"],
+    "bad_config_json": ["bad_config_json"],
     "bad_flag": ["bad_flag"],
     "bad_value": ["bad_value"],
+    "context_too_long": ["context_too_long"],
     "corrupt_header": ["weights_corrupt", DIED],
     "corrupt_weights": ["weights_corrupt", DIED],
+    "detokenizer_killed": ["process_killed", DIED],
+    "draft_backend": ["backend_unfit", DIED],
+    "draft_missing": ["model_not_found"],
+    "draft_not_named": ["draft_mismatch", DIED],
+    "draft_other_size": ["draft_mismatch", DIED],
     "healthy": [],
     "healthy_eagle3": [],
     "healthy_prompt_about_errors": [],
+    "hub_without_network": ["hub_unreachable"],
     "missing_config": ["model_not_found"],
     "missing_model": ["model_not_found"],
     "missing_shard": ["weights_missing", DIED],
     "missing_tokenizer": ["tokenizer"],
     "missing_weights": ["weights_missing", DIED],
+    "no_address_space": ["too_many_tasks", "process_crashed"],
+    "no_memory_low_fraction": ["weights_leave_no_memory", DIED],
+    "no_token_fits": ["fraction_too_low", DIED],
+    "page_size_unfit": ["settings_unfit"],
+    "permission_denied": ["permission_denied"],
+    "plugin_fails": ["plugin_failed"],
+    "port_taken_by_another_program": ["port_taken"],
+    "port_taken_by_another_sglang": ["port_taken_by_sglang"],
+    "scheduler_killed": ["process_killed", DIED],
+    "scheduler_killed_while_loading": ["process_killed"],
     "secrets": ["stopped"],
+    "serve_with_the_model_in_the_file": ["model_not_named"],
+    "sglang_not_installed": ["not_installed"],
+    "stopped_while_loading": ["stopped"],
+    "too_many_open_files": ["too_many_files", DIED],
     "unknown_model_type": ["unsupported_model"],
     "unsupported_model": ["unsupported_model", DIED],
+    "wrong_shape": ["shape_mismatch", DIED],
+    "synthetic_address_not_ours": ["address_not_ours"],
     "synthetic_cuda_out_of_memory": ["cuda_out_of_memory", "nccl_error", DIED],
     "synthetic_dev_shm_full": ["dev_shm_full", DIED],
     "synthetic_disk_full": ["disk_full", DIED],
@@ -45,7 +69,10 @@ EXPECTED = {
     "synthetic_fraction_too_low": ["fraction_too_low", DIED],
     "synthetic_gpu_fault": ["gpu_fault", DIED],
     "synthetic_gpu_held_by_others": ["gpu_held_by_others", DIED],
+    "synthetic_graph_capture": ["graph_capture", DIED],
     "synthetic_healthy_with_warnings": ["nccl_warning", "custom_all_reduce_off"],
+    "synthetic_hub_refuses": ["hub_refuses"],
+    "synthetic_hub_unreachable": ["hub_unreachable"],
     "synthetic_memlock": ["memlock", DIED],
     "synthetic_memory_unbalanced": ["gpu_held_by_others", DIED],
     "synthetic_missing_library": ["missing_library"],
@@ -53,9 +80,16 @@ EXPECTED = {
     "synthetic_nccl_system_error": ["nccl_error", "nccl_hang", DIED],
     "synthetic_no_compiler": ["no_compiler", DIED],
     "synthetic_no_gpu": ["no_gpu"],
+    "synthetic_no_host_memory": ["no_host_memory", DIED],
     "synthetic_no_kernel_image": ["unsupported_architecture", DIED],
+    "synthetic_not_as_declared": ["not_as_declared"],
+    "synthetic_not_divisible": ["not_divisible", DIED],
     "synthetic_oom_killer": ["killed_for_memory"],
     "synthetic_peer_access": ["peer_access", DIED],
+    "synthetic_port_not_allowed": ["port_not_allowed"],
+    "synthetic_pre_start_refused": ["pre_start_refused"],
+    "synthetic_process_stopped": ["process_stopped", DIED],
+    "synthetic_program_missing": ["program_missing"],
     "synthetic_read_only": ["read_only", DIED],
     "synthetic_rendezvous_timeout": ["nccl_hang", DIED],
     "synthetic_restarting": ["weights_leave_no_memory", DIED],
@@ -63,11 +97,13 @@ EXPECTED = {
     "synthetic_start_limit": ["fraction_too_low", DIED, "start_limit"],
     "synthetic_start_timeout": ["start_timeout"],
     "synthetic_stuck": ["stuck", DIED],
+    "synthetic_too_many_tasks": ["too_many_tasks", DIED],
     "synthetic_trust_remote_code": ["model_code_not_trusted"],
     "synthetic_undefined_symbol": ["missing_library"],
     "synthetic_unit_namespace": ["unit_step"],
     "synthetic_unsupported_architecture": ["unsupported_architecture", DIED],
     "synthetic_user_missing": ["user_missing"],
+    "synthetic_warm_up_failed": ["unrecognised", "warm_up_failed"],
     "synthetic_weights_leave_no_memory": ["weights_leave_no_memory", DIED],
     "synthetic_wrong_gpus": ["wrong_gpus", DIED],
 }
@@ -93,13 +129,17 @@ def test_every_log_is_in_both_tables():
     assert files == set(re.findall(r"^\| `(\w+)` \|", (LOGS / "README.md").read_text(encoding="utf-8"), re.MULTILINE))
 
 
+def test_every_cause_has_a_log():
+    assert {cause.name for cause in CAUSES} <= {name for found in EXPECTED.values() for name in found}
+
+
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_saved_log(name):
     status, text = log(name)
     assert names(diagnose(text, status)) == EXPECTED[name]
 
 
-@pytest.mark.parametrize("name", sorted(set(EXPECTED) - {"secrets"}))
+@pytest.mark.parametrize("name", sorted(set(EXPECTED) - {"secrets", "stopped_while_loading"}))
 def test_the_same_without_an_exit_status(name):
     """A saved log rarely comes with one."""
     assert names(diagnose(log(name)[1])) == EXPECTED[name]
@@ -213,6 +253,14 @@ def test_a_failed_plugin_is_not_the_root():
         ("unsupported_model", ROOT),
         ("plugin_failed", LOGGED),
     ]
+
+
+def test_a_traceback_behind_a_warning_is_a_cause_of_its_own():
+    text = (
+        "node1:4801:4801 [0] NCCL WARN Missing iommu=pt\nTraceback (most recent call last):\n  code\n"
+        "OSError: libfast.so: cannot open shared object file: No such file or directory\n"
+    )
+    assert names(diagnose(text, 1)) == ["missing_library", "nccl_warning"]
 
 
 def test_the_last_start_counts():

@@ -250,6 +250,7 @@ def answer(name, sentence, **more):
         "followed": {"invocation": "aa", "restarts": 0, "phase": sentence},
         "diagnosis": [],
         "remarks": [],
+        "unit_state": {"active": "active"},
         **more,
     }
 
@@ -317,8 +318,16 @@ def test_a_failure_without_a_known_cause_says_so(act):
 def test_the_time_is_over(act):
     result, action = act(answer("weights", "weights 1/64"), timeout="25")
     assert result["failed"]
-    assert "not ready within 25 s, and the last phase was weights (weights 1/64); /health: refused." in result["msg"]
+    assert (
+        "not ready within 25 s; the last phase was weights (weights 1/64), and /health: refused. "
+        "Where the GPU memory still grows, the storage is slow: raise timeout."
+    ) in result["msg"]
     assert [asked["followed"]["last"] for asked in action.asked] == [False, False, False, True]
+
+
+def test_without_a_unit_no_log_is_spoken_of(act):
+    result, _action = act(answer("starting", "x", unit_state=None), timeout=5)
+    assert result["msg"] == "not ready within 5 s; /health: refused. With unit, the journal would say how far it came."
 
 
 def test_a_refused_option_and_check_mode_are_handed_on(act):

@@ -185,6 +185,13 @@ def test_a_unit_that_failed_is_not_waited_for(sglang, properties, words):
     assert sglang.model.asked == []
 
 
+def test_the_start_before_is_not_taken_for_the_one_that_was_asked_for(sglang):
+    """A restart that is queued: the old server still answers, and its number is not the one to follow."""
+    seen = look(sglang.port, World(Job="77", InvocationID="old"), Followed())
+    assert (seen.ready, seen.over, seen.phase.sentence) == (False, "", "systemd has yet to start it")
+    assert sglang.model.asked == []
+
+
 def test_restarts_of_last_week_do_not_count(sglang):
     assert look(sglang.port, World(NRestarts="3"), Followed()).ready
     assert look(sglang.port, World(NRestarts="3"), Followed("aa", 3)).ready

@@ -90,6 +90,16 @@ def test_a_unit_that_is_being_started(sub):
     assert not sglang_unit.unit_of("a.service", answers(ActiveState="activating", SubState=sub)).failed
 
 
+@pytest.mark.parametrize("active", ["active", "inactive", "failed", "deactivating"])
+def test_a_unit_that_systemd_has_yet_to_start(active):
+    unit = sglang_unit.unit_of("a.service", answers(ActiveState=active, SubState="x", Job="77"))
+    assert (unit.waits_for_its_turn, unit.failed) == (True, False)
+
+
+def test_a_job_does_not_make_a_failed_start_whole():
+    assert sglang_unit.unit_of("a.service", answers(ActiveState="activating", SubState="auto-restart", Job="77")).failed
+
+
 def test_a_unit_that_is_not_there():
     with pytest.raises(
         TuningError, match=r"^unit sglang@kimi.service: systemd has none of this name. `systemctl list-units"
