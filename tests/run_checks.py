@@ -121,6 +121,13 @@ def table() -> list[Check]:
             figure=r"(\d+ targets, \d+ kernels each)",
             programs=("g++",),
         ),
+        Check(
+            "allreduce-host",
+            script("allreduce_host"),
+            "unit",
+            figure=r"(\d+ properties of the host side)",
+            programs=("g++",),
+        ),
         Check("artefact", script("artefact"), "package", figure=r"(\d+ files, \d+ kB)"),
         Check("docs", script("docs"), "package", figure=r"(\d+ pages)"),
         Check("sglang-contract", script("sglang_contract"), "package", figure=r"(\d+ versions x \d+ questions)"),

@@ -64,9 +64,15 @@ def answer(module, folder: str, seen: int) -> dict:
 
 
 def follow(ask: Callable[[dict], dict], show: Callable[[list], None]) -> dict:
-    """On the controller: the result of a module, ``ask(options)`` being one call of it, with what is said on the way shown."""
+    """On the controller: the result of a module, ``ask(options)`` being one call of it, with what is said on the way shown.
+
+    A worker of ansible-playbook outlives a playbook that is killed. It must not keep the work alive then.
+    """
+    playbook = os.getppid()
     result = ask({"progress": True})
     while "running" in result:
+        if os.getppid() != playbook:
+            return {"failed": True, "msg": "the playbook has ended; the run on the node ends too"}
         show(result["said"])
         result = ask(result["running"])
     show(result.pop("said", []))

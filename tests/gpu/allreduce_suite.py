@@ -392,16 +392,17 @@ class Suite:
         self.say("destroy does not wait for a rank that is gone", seconds < 2, f"{seconds:.3f} s", self.world - 1)
 
 
-def two_processes(
+def own_processes(
     group: Group, process: int, processes: int, transport: int, paths: tuple, replays: int, rounds: int
 ) -> None:
     suite = Suite(group, process, processes, processes, processes, transport, paths)
     properties(suite, replays)
     suite.probe(silent=processes - 1, seconds=0.5)
     suite.watchdog()
-    suite.ends()
     suite.churn(rounds)
-    suite.killed()
+    if processes == 2:  # who ends when, and who is killed, is played with one peer
+        suite.ends()
+        suite.killed()
 
 
 def one_process(group: Group, world: int, devices: int, transport: int, paths: tuple, replays: int) -> None:

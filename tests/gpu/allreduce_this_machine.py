@@ -5,8 +5,8 @@
 """Prove the all-reduce library on the GPUs of this machine.
 
 1. Built with nvcc for these GPUs.
-2. Two processes, one a GPU, over peer memory and then host-staged: exact sums of whole numbers; the bits of random numbers, zeros, infinities and
-   NaN; every length from one element to the slot; graphs; many replays; ranks that are late, silent, killed; a thousand communicators.
+2. Two processes up to as many as there are GPUs, one a GPU, over peer memory and then host-staged: exact sums of whole numbers; the bits of
+   random numbers, zeros, infinities and NaN; every length from one element to the slot; graphs; many replays; ranks that are late, silent, killed; a thousand communicators.
 3. World sizes 2 to 8 with several ranks a GPU in one process, each on its own stream.
 
 --sanitizer memcheck|racecheck runs a reduced suite instead, every kernel in two processes and as ranks of one process, under NVIDIA's
@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import rank_processes
 from allreduce_library import HOST_STAGED, PEER, TRANSPORTS, build_all
-from allreduce_suite import one_process, reduced, two_processes
+from allreduce_suite import one_process, own_processes, reduced
 
 SANITIZER_SECONDS = 240
 # What it prints where all is well; every other line that begins with ========= is a finding.
@@ -120,10 +120,10 @@ def main() -> int:
 def everything(report: Report, paths: tuple, gpus: int, arguments: argparse.Namespace) -> None:
     runs = []
     for transport, replays in ((PEER, arguments.replays), (HOST_STAGED, arguments.replays // 10)):
-        given = [(process, 2, transport, paths, replays, arguments.rounds) for process in range(2)]
-        runs.append((f"2 processes, {TRANSPORTS[transport]}", two_processes, given, 150))
+        for world in range(2, min(gpus, 8) + 1):
+            given = [(process, world, transport, paths, replays, arguments.rounds) for process in range(world)]
+            runs.append((f"{world} processes, {TRANSPORTS[transport]}", own_processes, given, 150))
     if gpus < 2:
-        runs.clear()
         report.hold("2 processes", "not run: this machine has one GPU", False)
     for world, transport in [(world, PEER) for world in range(2, 9)] + [(3, HOST_STAGED), (8, HOST_STAGED)]:
         title = f"{world} ranks in one process, {TRANSPORTS[transport]}"

@@ -34,7 +34,7 @@ from holding import Checks
 from probe_this_machine import collection
 
 ROOT = Path(__file__).resolve().parents[2]
-TORCH = "/opt/torch/.venv/bin/python3"
+TORCH = "/usr/bin/python3"
 GIB = 1024**3
 KEPT = ("NCCL_NVLS_ENABLE", "TORCH_SYMM_MEM_DISABLE_MULTICAST", "NVSHMEM_DISABLE_NVLS", "LD_LIBRARY_PATH")
 DECLARED = re.compile(r"^  (NCCL_\w+):\n    value: (\S+)$", re.MULTILINE)

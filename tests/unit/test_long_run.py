@@ -83,6 +83,19 @@ def test_a_whole_conversation_of_action_and_module():
     assert shown == ["step 0", "step 1", "step 2"]
 
 
+def test_nobody_asks_for_a_playbook_that_is_gone(monkeypatch):
+    parents = [100, 100, 1]
+    monkeypatch.setattr(long_run.os, "getppid", lambda: parents.pop(0))
+    asked = []
+
+    def ask(options: dict) -> dict:
+        asked.append(options)
+        return {"said": [], "running": {"run": "x", "seen": 0}}
+
+    assert long_run.follow(ask, lambda lines: None)["failed"]
+    assert asked == [{"progress": True}, {"run": "x", "seen": 0}]
+
+
 def test_what_does_not_run_beside_is_shown_nothing_of():
     shown = []
     assert long_run.follow(lambda options: {"failed": True, "msg": "no"}, shown.extend) == {"failed": True, "msg": "no"}
@@ -140,7 +153,7 @@ def test_work_that_must_not_be_stopped_comes_to_its_end_and_leaves_nothing(tmp_p
     assert soon(lambda: not os.path.exists(folder))
 
 
-def test_a_pipe_of_the_module_is_not_held():
+def test_a_pipe_of_the_module_is_not_held(tmp_path):
     """ssh ends when nobody holds the module's output any more."""
     code = (
         "import sys, time; sys.path.insert(0, 'tests/unit'); import conftest\n"
@@ -150,7 +163,14 @@ def test_a_pipe_of_the_module_is_not_held():
     )
     started = time.monotonic()
     root = pathlib.Path(__file__).resolve().parents[2]
-    done = subprocess.run([os.sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    done = subprocess.run(
+        [os.sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=root,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
     assert time.monotonic() - started < 4
     os.kill(int(pathlib.Path(done.stdout.strip(), long_run.PROCESS).read_text()), signal.SIGKILL)
 

@@ -72,10 +72,8 @@ COMPILERS = {
 # What check mode can know is refused there as well.
 SEEN_BEFORE = {
     "compiler-absent": ({"custom_allreduce_nvcc": ""}, "nvcc: not found in "),
-    "compiler-named-but-absent": ({"custom_allreduce_nvcc": "/nowhere/nvcc"}, "nvcc '/nowhere/nvcc': no such program"),
     "compiler-too-old": ({"custom_allreduce_nvcc": nvcc("old")}, "version 12.4.88 is too old for GPUs of compute capability 12.0; legal: CUDA 12.8"),
     "no-torch": ({"tuning_gpu_facts": facts(torch=None)}, f"interpreter {PYTHON}: has no torch; legal: "),
-    "no-interpreter": ({"nccl_env_interpreter": "/nowhere/python"}, "/nowhere/python"),
     "one-gpu": ({"tuning_gpu_facts": facts("one-gpu")}, "GPUs: 1 with a working driver; legal: 2 to 8 in one node"),
     "no-driver": ({"tuning_gpu_facts": {}}, "GPUs: 0 with a working driver; legal: 2 to 8 in one node"),
     "different-sm": (
@@ -86,7 +84,6 @@ SEEN_BEFORE = {
         {"tuning_gpu_facts": no_p2p(), "custom_allreduce_transport": "peer"},
         "transport peer: the driver offers no P2P between all GPUs (GNS); legal on this node: host_staged.",
     ),
-    "no-p2p-no-room": ({"tuning_gpu_facts": no_p2p() | {"dev_shm_mib": 8}}, "dev/shm: 8 MiB; legal: "),
     "state": ({"custom_allreduce_state": "gone"}, "value of custom_allreduce_state must be one of: present, absent, got: gone"),
 }  # fmt: skip
 SEEN_AT_THE_BUILD = {

@@ -533,13 +533,13 @@ int pcar_probe(void *opaque, double seconds, unsigned *missing, unsigned *wrong)
     if (!self.imported) return fail(PCAR_ESTATE, "pcar_probe before pcar_import");
     if (!(seconds > 0 && seconds <= 600)) return fail(PCAR_EARGUMENT, "seconds %g: more than 0, at most 600", seconds);
     const OnDevice here(self.device);
-    const uint32_t words = self.post.slot_words < PROBE_WORDS ? self.post.slot_words : PROBE_WORDS;
     *self.probed = Probed{~0u, 0};
     cudaStream_t stream = nullptr;
     TRY_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-    probe<<<1, PROBE_THREADS, 0, stream>>>(self.post, static_cast<uint32_t>(self.world), words, static_cast<uint64_t>(seconds * 1e9),
-                                           self.probed_on_device);
-    cudaError_t error = cudaGetLastError();
+    uint32_t world = static_cast<uint32_t>(self.world), words = self.post.slot_words < PROBE_WORDS ? self.post.slot_words : PROBE_WORDS;
+    uint64_t patience = static_cast<uint64_t>(seconds * 1e9);
+    void *arguments[] = {&self.post, &world, &words, &patience, &self.probed_on_device};
+    cudaError_t error = cudaLaunchKernel(reinterpret_cast<const void *>(probe), dim3(1), dim3(PROBE_THREADS), arguments, 0, stream);
     const double end = now() + seconds + 5;
     while (error == cudaSuccess && (error = cudaStreamQuery(stream)) == cudaErrorNotReady && now() < end) {
         (void)cudaGetLastError();
