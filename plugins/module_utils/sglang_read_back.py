@@ -17,6 +17,8 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import Tuni
 from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_log import values_in_log
 
 MOST_LOGS = 256
+# What read_back() needs of a journal: all that the all-reduce says, and the line that shows that the beginning of the start is still there.
+SAID_AT_START = "pcie_allreduce: |server_args="
 _ALLREDUCE_ON = re.compile(r"pcie_allreduce: rank (\d+) of (\d+) on, ")
 _ALLREDUCE_OFF = re.compile(r"pcie_allreduce: (?:rank \d+ of \d+ )?off, because (.*)")
 
@@ -48,7 +50,7 @@ def nccl_said(folder: str) -> tuple:
 
 
 def read_back(folder: str, journal: str, declared: dict, ranks: int, allreduce: str) -> ReadBack:
-    """``folder``: runtime directory of the instance; ``journal``: what it said since its start; ``declared``: variables and values.
+    """``folder``: runtime directory of the instance; ``journal``: its lines with SAID_AT_START; ``declared``: variables and values.
 
     ``ranks``: processes that exchange data; ``allreduce``: as the profile says, ``bundled`` wants the custom one in every rank.
     """
@@ -67,9 +69,19 @@ def read_back(folder: str, journal: str, declared: dict, ranks: int, allreduce: 
     if logs and ranks > 1 and logs < ranks:
         unproved.append(f"Layer 3: {logs} of {ranks} ranks left a log of NCCL.")
     on = sorted({int(rank) for rank, _world in _ALLREDUCE_ON.findall(journal)})
-    if allreduce == "bundled" and ranks > 1:
-        drift += _missing_allreduce(on, ranks, journal)
+    if wants_allreduce(ranks, allreduce):
+        if journal.strip():
+            drift += _missing_allreduce(on, ranks, journal)
+        else:
+            unproved.append(
+                "The journal has no line of this start (any more): whether the custom all-reduce is on was not seen. It says so at log_level info."
+            )
     return ReadBack(drift, unproved, library, logs, on)
+
+
+def wants_allreduce(ranks: int, allreduce: str) -> bool:
+    """Whether the profile wants the custom all-reduce, and there is something to reduce."""
+    return allreduce == "bundled" and ranks > 1
 
 
 def _missing_allreduce(on: list, ranks: int, journal: str) -> list:

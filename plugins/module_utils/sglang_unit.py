@@ -135,6 +135,15 @@ def journal(unit: Unit, invocation: str = "", since: str = "", lines: int = LINE
     return ended.out, ended.out.count("\n") >= lines
 
 
+def lines_of_start(unit: Unit, pattern: str, ask=bounded_command.run) -> str:
+    """Lines of this start that match, and no others: the journal of a server that has run for weeks is gigabytes. Raises TuningError."""
+    argv = ["journalctl", "--no-pager", "--quiet", "--output=cat", f"--grep={pattern}"]
+    ended = ask([*argv, f"_SYSTEMD_INVOCATION_ID={unit.invocation}"], LIMIT, {})
+    if ended.code != 0 and not (ended.code == 1 and not ended.err.strip()):  # 1: no line matches
+        raise TuningError(f"unit {unit.name}: its journal cannot be read: {ended.failure}. Become root.")
+    return ended.out
+
+
 def kernel_words(unit: Unit, ask=bounded_command.run) -> str:
     """Faults of GPUs that the kernel reported since the unit's start. To be put in front of its log: they are never the consequence."""
     if not unit.started or unit.started == "n/a":

@@ -111,6 +111,14 @@ time:
   description: When it was recorded, UTC.
   returned: success
   type: str
+host:
+  description: With O(state=failed) and O(state=restored) the address that this good start listened on.
+  returned: success
+  type: str
+port:
+  description: Its port, which need not be the one that is declared now.
+  returned: success
+  type: int
 why:
   description: With O(state=failed) why there is none to go back to.
   returned: success
@@ -144,7 +152,7 @@ LIMIT = 30  # seconds for it
 
 
 def journal_of(name: str) -> str:
-    """All that systemd has of the instance since the last hour, without keys. One that cannot be read says so."""
+    """The last lines that systemd has of the instance, without keys. A journal that cannot be read says so."""
     command = [
         "journalctl",
         "--no-pager",
@@ -160,8 +168,10 @@ def journal_of(name: str) -> str:
 
 def about(start) -> dict:
     if start is None:
-        return {"number": None, "generation": None, "profile": None, "time": None}
-    return {"number": start.number, **{key: start.manifest[key] for key in ("generation", "profile", "time")}}
+        return dict.fromkeys(("number", "generation", "profile", "time", "host", "port"))
+    host, port = sglang_starts.address_of(start)
+    told = {key: start.manifest[key] for key in ("generation", "profile", "time")}
+    return {"number": start.number, **told, "host": host, "port": port}
 
 
 def recorded(params: dict, state: StateDirectory, check: bool) -> dict:

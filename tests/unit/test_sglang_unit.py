@@ -150,6 +150,28 @@ def test_a_journal_with_nothing_in_it():
         sglang_unit.journal(sglang_unit.unit_of("a", ask), since="today", ask=ask)
 
 
+def test_lines_of_one_start_that_match():
+    ask = answers("server_args=x\n")
+    unit = sglang_unit.unit_of("a", ask)
+    assert sglang_unit.lines_of_start(unit, "a|b", ask) == "server_args=x\n"
+    assert ask.asked[-1][-2:] == ["--grep=a|b", f"_SYSTEMD_INVOCATION_ID={unit.invocation}"]
+    for ended in (Ended(1, "", "", ""), Ended(0, "", "", "")):
+        assert sglang_unit.lines_of_start(unit, "a|b", lambda *_arguments, ended=ended: ended) == ""
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        Ended(1, "", "Compiled without pattern matching support", ""),
+        Ended(None, "", "", "no end within 20 s; it was stopped"),
+    ],
+)
+def test_lines_that_could_not_be_asked_for_are_not_taken_for_none(ended):
+    unit = sglang_unit.unit_of("a", answers())
+    with pytest.raises(TuningError, match=r"a\.service: its journal cannot be read"):
+        sglang_unit.lines_of_start(unit, "a", lambda *_arguments: ended)
+
+
 def test_only_faults_of_gpus_are_taken_from_the_kernel():
     ask = answers("eth0: link up\nNVRM: Xid (PCI:0000:81:00): 79, GPU has fallen off the bus.\n")
     unit = sglang_unit.unit_of("a", ask)
