@@ -11,6 +11,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_instance im
 
 UNIT = "/etc/systemd/system/sglang@.service"
 LOADS = 3  # starts that may fail before systemd gives up
+CACHE = "/var/cache/sglang"  # with the instance's name: its home directory
 PAUSE = 30  # seconds between two starts
 REAP = 60  # seconds that SGLang takes to end its processes once the last request is done
 # What systemd puts in place of a path's beginning with ProtectHome=tmpfs.
@@ -112,6 +113,11 @@ SystemCallErrorNumber=EPERM
 [Install]
 WantedBy=multi-user.target
 """
+
+
+def home_of(name: str) -> str:
+    """What the unit sets as HOME: CacheDirectory= of the instance."""
+    return f"{CACHE}/{name}"
 
 
 def exec_start(interpreter: str) -> str:
