@@ -141,7 +141,10 @@ def files_of_instance(plan: dict, keys: str, settings: Settings, tuning: Tuning,
         "environment": seen_by_service(plan, tuning),
         "generation": tuning.generation,
     }
-    drop_in = sglang_unit_text.drop_in_text(plan, settings, models)
+    # Else the unit's own would win, and no start would find what is declared.
+    declared_log = {name: tuning.environment[name] for name in sglang_unit_text.NCCL_LOG if name in tuning.environment}
+    environment = {**declared_log, **plan["environment"]}
+    drop_in = sglang_unit_text.drop_in_text({**plan, "environment": environment}, settings, models)
     found = [
         Wanted(paths["drop_in"], sealed(drop_in.encode()), 0o644),
         Wanted(paths["config"], sealed(plan["config_text"].encode()), 0o640, settings.group),

@@ -20,6 +20,14 @@ HIDDEN = ("/home", "/root", "/run/user")
 DEVICES = ("nvidia", "nvidia-frontend", "nvidia-uvm", "nvidia-caps", "nvidia-caps-imex-channels", "nvidia-nvswitch")
 
 
+# The third layer of the read-back: NCCL's own words, one file a rank. A tuning that declares one of them wins.
+NCCL_LOG = {
+    "NCCL_DEBUG": "INFO",
+    "NCCL_DEBUG_SUBSYS": "INIT,ENV",
+    "NCCL_DEBUG_FILE": "%t/sglang/%i/nccl.%%h.%%p.log",
+}
+
+
 class Settings(NamedTuple):
     """``interpreter``: absolute path; ``program``: what runs before a start; times in seconds."""
 
@@ -33,6 +41,7 @@ class Settings(NamedTuple):
 
 def unit_text(settings: Settings) -> str:
     python, program = systemd_word(settings.interpreter), systemd_word(settings.program)
+    nccl_log = "\n".join(f"Environment={name}={value}" for name, value in NCCL_LOG.items())
     devices = "\n".join(f"DeviceAllow=char-{name} rw" for name in DEVICES)
     return f"""[Unit]
 Description=SGLang instance %i
@@ -80,9 +89,7 @@ Environment=PYTHONUNBUFFERED=1
 Environment=SGLANG_CUDA_COREDUMP_BEFORE_CRASH=0
 Environment=SGLANG_PYSPY_DUMP_BEFORE_CRASH=0
 # The third layer of the read-back: NCCL's own words, one file a rank.
-Environment=NCCL_DEBUG=INFO
-Environment=NCCL_DEBUG_SUBSYS=INIT,ENV
-Environment=NCCL_DEBUG_FILE=%t/sglang/%i/nccl.%%h.%%p.log
+{nccl_log}
 
 # No MemoryDenyWriteExecute: kernels are compiled at run time. No RemoveIPC: it would take the shared memory of other instances too.
 PrivateTmp=yes

@@ -76,6 +76,17 @@ def test_a_second_look_finds_nothing_to_do(files):
     assert sglang_files.changes(files(), []) == []
 
 
+def test_what_the_tuning_declares_of_nccl_s_log_wins_over_the_unit(files):
+    """The unit sets NCCL_DEBUG for the read-back, and a start refuses where a declared variable has another value."""
+    found = {os.path.basename(file.path): file.content.decode() for file in files(tuning=Tuning(None, {}, 1))}
+    assert "NCCL" not in found["own.conf"]
+    tuning = Tuning(None, {"NCCL_DEBUG": "WARN", "NCCL_PROTO": "LL"}, 1)
+    found = {os.path.basename(file.path): file.content.decode() for file in files(tuning=tuning)}
+    assert "\nEnvironment=NCCL_DEBUG=WARN\n" in found["own.conf"]
+    assert "NCCL_PROTO" not in found["own.conf"]
+    assert json.loads(found["kimi.json"])["environment"]["NCCL_DEBUG"] == "WARN"
+
+
 def test_modes_are_part_of_a_file(files, played):
     written(files(keys="api-key: one\n"))
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (played / "etc").iterdir()}
