@@ -5,8 +5,9 @@
 """Prove the all-reduce library on the GPUs of this machine.
 
 1. Built with nvcc for these GPUs.
-2. Two processes up to as many as there are GPUs, one a GPU, over peer memory and then host-staged: exact sums of whole numbers; the bits of
-   random numbers, zeros, infinities and NaN; every length from one element to the slot; graphs; many replays; ranks that are late, silent, killed; a thousand communicators.
+2. Two processes, and as many more as there are GPUs, one a GPU, over peer memory and then host-staged: exact sums of whole numbers; the bits of
+   random numbers, zeros, infinities and NaN; every length from one element to the slot; graphs; many replays; ranks that are late, silent,
+   killed; a thousand communicators.
 3. World sizes 2 to 8 with several ranks a GPU in one process, each on its own stream.
 
 --sanitizer memcheck|racecheck runs a reduced suite instead, every kernel in two processes and as ranks of one process, under NVIDIA's
