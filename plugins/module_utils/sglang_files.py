@@ -75,8 +75,16 @@ def drop_in_of(name: str) -> str:
     return f"/etc/systemd/system/{unit_of(name)}.d/gpu_node_tuning.conf"
 
 
+def checked(name: str) -> str:
+    """``name``. Raises TuningError for one that could lead elsewhere than to an instance's own files."""
+    if not isinstance(name, str) or not NAME.match(name):
+        raise TuningError(f"name {name!r}; legal: a to z, 0 to 9 and inner hyphens, at most 32 characters.")
+    return name
+
+
 def paths_of(name: str) -> dict:
-    """Role of a file to its path."""
+    """Role of a file to its path. Raises TuningError for a name that leads elsewhere."""
+    name = checked(name)
     return {
         "drop_in": drop_in_of(name),
         "config": f"{CONFIGURATION}/{name}.yaml",
@@ -121,10 +129,6 @@ def keys_text(api_key: str, admin_api_key: str) -> str:
 def files_of_instance(plan: dict, keys: str, settings: Settings, tuning: Tuning, version: str) -> list:
     """The files of one instance. ``plan``: see sglang_instance.planned; ``keys``: see keys_text."""
     name = plan["name"]
-    if not NAME.match(name):
-        raise TuningError(
-            f"sglang_instances: name {name!r}; legal: a to z, 0 to 9 and inner hyphens, at most 32 characters."
-        )
     paths = paths_of(name)
     models = [plan["config"].get(option) for option in ("model-path", "speculative-draft-model-path")]
     models = [path for path in models if path and os.path.isabs(path)]

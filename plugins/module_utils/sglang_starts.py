@@ -41,9 +41,7 @@ class Start(NamedTuple):
 
 
 def folder_of(state_dir: str, name: str) -> str:
-    if not sglang_files.NAME.match(name):
-        raise TuningError(f"name {name!r}; legal: a to z, 0 to 9 and inner hyphens, at most 32 characters.")
-    return os.path.join(state_dir, "sglang", name)
+    return os.path.join(state_dir, "sglang", sglang_files.checked(name))
 
 
 def good_starts(state_dir: str, name: str) -> tuple:
@@ -76,7 +74,7 @@ def record(state: StateDirectory, name: str, facts: dict, parts: dict, check: bo
     with state.locked(lock_timeout):
         number = max([0, *_numbers(folder)]) + 1
         final = os.path.join(folder, f"{number:04d}")
-        states = [sitecustomize_file.look(path) for path in _paths(name)]
+        states = [_there(path) for path in _paths(name)]
         described = dict(
             facts, name=name, parts=parts, time=record_time.now(), by=state.by, machine_id=state.machine_id
         )
@@ -159,6 +157,13 @@ def keep_failure(state: StateDirectory, name: str, generation: Optional[int], te
                 stream.write(text)
         sitecustomize_file.sync_directory(directory)
     return directory
+
+
+def _there(path: str) -> sitecustomize_file.FileState:
+    found = sitecustomize_file.look(path)
+    if not found.exists:
+        raise TuningError(f"{path}: is not there, so this is no start to go back to. Run sglang_files first.")
+    return found
 
 
 def _paths(name: str) -> list:

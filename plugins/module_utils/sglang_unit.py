@@ -124,6 +124,10 @@ def journal(unit: Unit, invocation: str = "", since: str = "", lines: int = LINE
     argv += [f"--since={since}"] if since else []
     ended = ask([*argv, *of], LIMIT, {})
     if ended.code != 0:
+        if "timestamp" in ended.failure:
+            raise TuningError(
+                f"since: {since!r}; legal: what `journalctl --since` takes, such as today, -2h or '2026-11-30 10:00'."
+            )
         raise TuningError(
             f"unit {unit.name}: its journal cannot be read: {ended.failure}. Become root, or name a saved log with path."
         )

@@ -111,10 +111,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    if not sglang_files.NAME.match(params["name"]):
-        module.fail_json(
-            msg=f"name {params['name']!r}; legal: a to z, 0 to 9 and inner hyphens, at most 32 characters."
-        )
+    try:
+        sglang_files.checked(params["name"])
+    except TuningError as error:
+        module.fail_json(msg=str(error))
     declared = {name: str(value) for name, value in params["environment"].items()}
     folder, ranks, allreduce = f"{sglang_files.RUNTIME}/{params['name']}", params["ranks"], params["allreduce"]
     asked = sglang_read_back.wants_allreduce(ranks, allreduce)

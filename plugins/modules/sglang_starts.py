@@ -144,6 +144,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface i
     STATE_OPTIONS,
     lock_timeout,
 )
+from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import MOVE_AWAY
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_log import redacted
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 
@@ -237,9 +238,9 @@ def main() -> None:
     except TuningError as error:
         module.fail_json(msg=str(error))
     except OSError as error:
-        module.fail_json(
-            msg=f"{error.filename or params['state_dir']}: {error.strerror}. Make room, or repair the file system."
-        )
+        in_the_way = isinstance(error, (FileExistsError, NotADirectoryError))
+        way_on = MOVE_AWAY if in_the_way else "Make room, or repair the file system."
+        module.fail_json(msg=f"{error.filename or params['state_dir']}: {error.strerror}. {way_on}")
     module.exit_json(**result)
 
 

@@ -258,6 +258,8 @@ def test_instances_of_earlier_plays_are_known(files):
 def test_no_name_leads_elsewhere(name, tmp_path):
     with pytest.raises(TuningError, match="legal: a to z"):
         sglang_starts.folder_of(str(tmp_path), name)
+    with pytest.raises(TuningError, match="legal: a to z"):
+        sglang_files.paths_of(name)
 
 
 # --- starts that are kept
@@ -289,6 +291,14 @@ def test_a_good_start_is_kept_once_and_comes_back(files, played, state):
     ]
     assert {path: path.read_bytes() for path in (played / "etc").iterdir()} == good
     assert sglang_starts.restore(start) == []
+
+
+def test_a_start_without_its_files_is_none_to_go_back_to(files, played, state):
+    written(files())
+    (played / "etc" / "kimi.json").unlink()
+    with pytest.raises(TuningError, match=r"kimi\.json: is not there, so this is no start to go back to"):
+        sglang_starts.record(state, "kimi", FACTS, PARTS, False, 1)
+    assert sglang_starts.good_starts(state.path, "kimi") == ([], [])
 
 
 def test_keys_are_in_no_record(files, played, state):

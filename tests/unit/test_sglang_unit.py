@@ -144,6 +144,15 @@ def test_the_journal_since():
     assert ask.asked[-1][-2:] == ["--since=10 min ago", "--unit=a.service"]
 
 
+def test_a_time_that_is_none():
+    ask = answers("")
+    unit = sglang_unit.unit_of("a", ask)
+    with pytest.raises(TuningError, match=r"since: 'soon'; legal: what `journalctl --since` takes"):
+        sglang_unit.journal(
+            unit, since="soon", ask=lambda *_arguments: Ended(1, "", "Failed to parse timestamp: soon", "")
+        )
+
+
 def test_a_journal_with_nothing_in_it():
     ask = answers("")
     with pytest.raises(TuningError, match=r"the journal has nothing of it since today. Become root, .*StandardOutput"):
