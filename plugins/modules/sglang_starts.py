@@ -60,7 +60,7 @@ options:
     type: list
     elements: dict
     default: []
-  message:
+  said:
     description: What the failed start was reported with, for the record.
     type: str
     default: ""
@@ -189,7 +189,7 @@ def failed(params: dict, state: StateDirectory, check: bool) -> dict:
     texts = {
         "journal.txt": journal_of(name),
         "diagnosis.json": redacted(json.dumps(params["diagnosis"], indent=1, sort_keys=True) + "\n"),
-        "message.txt": redacted(params["message"] + "\n"),
+        "message.txt": redacted(params["said"] + "\n"),
     }
     kept = sglang_starts.keep_failure(state, name, generation, texts, lock_timeout(params))
     return {"changed": True, "why": why, "kept": kept, **about(start)}
@@ -225,7 +225,7 @@ def main() -> None:
             parts={"type": "dict", "default": {}},
             proof={"type": "dict", "default": {}},
             diagnosis={"type": "list", "elements": "dict", "default": []},
-            message={"type": "str", "default": ""},
+            said={"type": "str", "default": ""},
             applied_by={"type": "str"},
         ),
         required_if=[("state", "restored", ["number"])],
