@@ -145,10 +145,15 @@ def drop_in_text(plan: dict, settings: Settings, paths: list) -> str:
         lines += ["ExecStart=", f"{exec_start(settings.interpreter)} {words}"]
     hidden = [path for path in [settings.interpreter, *paths] if path.startswith(tuple(f"{top}/" for top in HIDDEN))]
     lines += [
-        f"BindReadOnlyPaths={systemd_word(path, in_command=False)}"
-        for path in dict.fromkeys(_visible(path, settings) for path in hidden)
+        f"BindReadOnlyPaths={_one_path(path)}" for path in dict.fromkeys(_visible(path, settings) for path in hidden)
     ]
     return "\n".join(lines) + "\n"
+
+
+def _one_path(path: str) -> str:
+    """In quotes where it has a colon, which would end the first of two paths."""
+    word = systemd_word(path, in_command=False)
+    return f'"{word}"' if ":" in word and not word.startswith('"') else word
 
 
 def _visible(path: str, settings: Settings) -> str:

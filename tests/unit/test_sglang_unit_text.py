@@ -85,6 +85,9 @@ def test_what_home_would_hide_is_shown():
     settings = SETTINGS._replace(interpreter="/home/ann/env/bin/python")
     text = sglang_unit_text.drop_in_text(PLAN, settings, ["/root/a model", "/models/kimi"])
     assert setting(text, "BindReadOnlyPaths") == ["/home/ann/env", '"/root/a model"']
+    # Bare, systemd would read where from and where to.
+    text = sglang_unit_text.drop_in_text(PLAN, SETTINGS, ["/home/ann/a:b"])
+    assert setting(text, "BindReadOnlyPaths") == ['"/home/ann/a:b"']
 
 
 # --- before a start
