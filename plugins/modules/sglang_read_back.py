@@ -29,7 +29,8 @@ options:
     type: int
     default: 1
   allreduce:
-    description: Which all-reduce the profile uses. V(bundled) is the custom one, which has to be on in every rank.
+    description: Which all-reduce the profile uses. V(bundled) is the custom one, which has to say in every rank that it is on; V(sglang_pcie_ipc) is
+      SGLang's own, of which silence is no proof.
     type: str
     choices: [nccl, bundled, sglang_pcie_ipc]
     default: nccl

@@ -422,6 +422,40 @@ def test_the_custom_allreduce_has_to_be_on_in_every_rank(tmp_path):
     assert read_back(folder, "", {}, 2, "nccl").drift == []
 
 
+BUILT = "[2026-11-30 06:00:00 TP{rank}] FlashInfer PCIe-IPC workspace built (world=2, max_numel=1146880, hidden=7168)\n"
+STARTED = "[2026-11-30 05:59:00] server_args=ServerArgs(tp_size=2)\n"
+
+
+@pytest.mark.parametrize(
+    ("journal", "on", "drift", "unproved"),
+    [
+        (BUILT.format(rank=0) + BUILT.format(rank=1), [0, 1], "", ""),
+        (BUILT.format(rank=0), [0], "", "said nothing in rank 1 of 2"),
+        ("", [], "", "said nothing in rank 0, 1 of 2"),
+        (
+            "[2026-11-30 06:00:00 TP1] FlashInfer PCIe-IPC workspace (max_numel=9) failed: no peer access; reductions stay on NCCL\n",
+            [],
+            "it says: FlashInfer PCIe-IPC workspace (max_numel=9) failed: no peer access",
+            "",
+        ),
+        (
+            "Deterministic inference is on; leaving PCIe-IPC all-reduce off. Its\n",
+            [],
+            "Deterministic inference is on",
+            "",
+        ),
+    ],
+)
+def test_sglang_s_own_allreduce_is_asked_for_too(tmp_path, journal, on, drift, unproved):
+    """Lines in the words of the released source; no server with GPUs has written them."""
+    found = read_back(logs(tmp_path / "run", "LL", "LL"), STARTED + journal, {}, 2, "sglang_pcie_ipc")
+    assert found.allreduce_ranks == on
+    assert drift in "".join(found.drift)
+    assert bool(found.drift) == bool(drift)
+    assert unproved in "".join(found.unproved)
+    assert bool(found.unproved) == bool(unproved)
+
+
 def test_a_journal_that_lost_the_start_is_no_drift(tmp_path):
     """It rotates, and the server runs for weeks: what is not there any more is unproved."""
     found = read_back(logs(tmp_path / "run", "LL", "LL"), "", {}, 2, "bundled")
