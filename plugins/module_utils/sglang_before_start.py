@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import socket
+import stat
 import sys
 
 
@@ -31,15 +32,33 @@ def digest(content):
 
 def unit_files(declared):
     """The unit and every drop-in of it in /etc, also those that somebody else has written."""
-    folders = [f"{declared['unit']}.d", f"{declared['instance_unit']}.d"]
-    found = [path for folder in folders for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.conf")))]
-    return [declared["unit"], *found]
+    return [declared["unit"], *(path for folder in drop_in_folders(declared) for path in drop_ins(folder))]
+
+
+def drop_in_folders(declared):
+    return [f"{declared['unit']}.d", f"{declared['instance_unit']}.d"]
+
+
+def is_closed(folder):
+    """Whether the folder is there and not for everybody to list. Decided by its mode, so that root and the service's user say the same."""
+    return os.path.isdir(folder) and os.stat(folder).st_mode & 0o005 != 0o005
+
+
+def drop_ins(folder):
+    """The drop-ins in a folder; one that is not for everybody to list stands for all that is in it."""
+    if is_closed(folder):
+        return [folder]
+    return [path for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.conf"))) if os.path.exists(path)]
 
 
 def read_unit_file(path):
-    """Its bytes; where it is not for everybody to read, when it was written."""
+    """Its bytes; where it is not for everybody to read, when it was written. A device in its place is how a drop-in is taken away."""
     found = os.stat(path)
-    return read(path) if found.st_mode & 0o004 else f"{found.st_mtime_ns} {found.st_size}".encode()
+    if stat.S_ISREG(found.st_mode) and found.st_mode & 0o004:
+        return read(path)
+    if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
+        return f"{found.st_mtime_ns} {found.st_size}".encode()
+    return b""
 
 
 def parts_of(declared, read=read, unit_files=unit_files, read_unit_file=read_unit_file):
@@ -93,14 +112,21 @@ def complaint_about_port(host, port):
     return []
 
 
-def complaints_about_models(paths):
+def complaints_about_files(paths):
+    """What cannot be read, a line for each."""
     found = []
     for path in paths:
         try:
-            read(os.path.join(path, "config.json"))
+            read(path)
         except OSError as error:
-            found.append(f"{path}/config.json: {error.strerror}")
+            found.append(f"{path}: {error.strerror}")
     return found
+
+
+def files_of(declared):
+    """What SGLang reads at once: its configuration, the keys, and of each model what says how it is made."""
+    keys = [declared["keys"]] if declared["keys"] else []
+    return [declared["config"], *keys, *(os.path.join(path, "config.json") for path in declared["models"])]
 
 
 def complaints(declared):
@@ -110,9 +136,7 @@ def complaints(declared):
     version = version_of("sglang")
     if version != declared["version"]:
         found.append(f"{sys.executable} has SGLang {version}, declared {declared['version']}")
-    return (
-        found + complaints_about_models(declared["models"]) + complaint_about_port(declared["host"], declared["port"])
-    )
+    return found + complaints_about_files(files_of(declared)) + complaint_about_port(declared["host"], declared["port"])
 
 
 def write(path, text):

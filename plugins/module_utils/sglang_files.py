@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import grp
 import inspect
+import itertools
 import json
 import os
 import pwd
@@ -24,12 +25,14 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     sitecustomize_file,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import read_plain
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_unit_text import Settings
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sitecustomize_file import FileState
 
 CONFIGURATION = "/etc/gpu_node_tuning/sglang"
 PROGRAM = "/usr/local/libexec/gpu_node_tuning/before_start.py"
 RUNTIME = "/run/sglang"
+LONGEST_RECORD = 65536  # bytes of what a start says it is made of
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?\Z")
 _SEAL = re.compile(
     rb"# gpu_node\.tuning [0-9a-f]{64}: written by the playbook sglang\.yml; change the inventory instead\n"
@@ -72,8 +75,16 @@ def drop_in_of(name: str) -> str:
     return f"/etc/systemd/system/{unit_of(name)}.d/gpu_node_tuning.conf"
 
 
+def checked(name: str) -> str:
+    """``name``. Raises TuningError for one that could lead elsewhere than to an instance's own files."""
+    if not isinstance(name, str) or not NAME.match(name):
+        raise TuningError(f"name {name!r}; legal: a to z, 0 to 9 and inner hyphens, at most 32 characters.")
+    return name
+
+
 def paths_of(name: str) -> dict:
-    """Role of a file to its path."""
+    """Role of a file to its path. Raises TuningError for a name that leads elsewhere."""
+    name = checked(name)
     return {
         "drop_in": drop_in_of(name),
         "config": f"{CONFIGURATION}/{name}.yaml",
@@ -82,18 +93,22 @@ def paths_of(name: str) -> dict:
     }
 
 
-def sealed(text: str) -> bytes:
-    body = text.encode("utf-8")
+def sealed(body: bytes) -> bytes:
     return b"# gpu_node.tuning %s: written by the playbook sglang.yml; change the inventory instead\n%s" % (
         sglang_before_start.digest(body).encode(),
         body,
     )
 
 
+def has_seal(path: str) -> bool:
+    """Whether a file of this name has a checksum of its own. Keys have none, and what only a program reads needs none."""
+    return not path.endswith((".json", ".py", ".keys.yaml"))
+
+
 def is_as_written(content: bytes) -> bool:
-    """Whether the checksum in the first line fits, so that nobody has edited the file since."""
+    """Whether the checksum in the first line fits, so that nobody has edited the file since. The bytes may be no text any more."""
     found = _SEAL.match(content)
-    return bool(found) and sealed(content[found.end() :].decode("utf-8", "surrogateescape")) == content
+    return bool(found) and sealed(content[found.end() :]) == content
 
 
 def keys_text(api_key: str, admin_api_key: str) -> str:
@@ -114,10 +129,6 @@ def keys_text(api_key: str, admin_api_key: str) -> str:
 def files_of_instance(plan: dict, keys: str, settings: Settings, tuning: Tuning, version: str) -> list:
     """The files of one instance. ``plan``: see sglang_instance.planned; ``keys``: see keys_text."""
     name = plan["name"]
-    if not NAME.match(name):
-        raise TuningError(
-            f"sglang_instances: name {name!r}; legal: a to z, 0 to 9 and inner hyphens, at most 32 characters."
-        )
     paths = paths_of(name)
     models = [plan["config"].get(option) for option in ("model-path", "speculative-draft-model-path")]
     models = [path for path in models if path and os.path.isabs(path)]
@@ -134,10 +145,13 @@ def files_of_instance(plan: dict, keys: str, settings: Settings, tuning: Tuning,
         "environment": seen_by_service(plan, tuning),
         "generation": tuning.generation,
     }
-    drop_in = sglang_unit_text.drop_in_text(plan, settings, models)
+    # Else the unit's own would win, and no start would find what is declared.
+    declared_log = {name: tuning.environment[name] for name in sglang_unit_text.NCCL_LOG if name in tuning.environment}
+    environment = {**declared_log, **plan["environment"]}
+    drop_in = sglang_unit_text.drop_in_text({**plan, "environment": environment}, settings, models)
     found = [
-        Wanted(paths["drop_in"], sealed(drop_in), 0o644),
-        Wanted(paths["config"], sealed(plan["config_text"]), 0o640, settings.group),
+        Wanted(paths["drop_in"], sealed(drop_in.encode()), 0o644),
+        Wanted(paths["config"], sealed(plan["config_text"].encode()), 0o640, settings.group),
         Wanted(
             paths["declared"], (json.dumps(declared, indent=1, sort_keys=True) + "\n").encode(), 0o640, settings.group
         ),
@@ -156,7 +170,7 @@ def seen_by_service(plan: dict, tuning: Tuning) -> dict:
 def common_files(settings: Settings) -> list:
     return [
         Wanted(PROGRAM, inspect.getsource(sglang_before_start).encode(), 0o644),
-        Wanted(sglang_unit_text.UNIT, sealed(sglang_unit_text.unit_text(settings)), 0o644),
+        Wanted(sglang_unit_text.UNIT, sealed(sglang_unit_text.unit_text(settings).encode()), 0o644),
     ]
 
 
@@ -169,11 +183,11 @@ def changes(wanted: list, gone: list, check: bool = False) -> list:
     for file in wanted:
         before = sitecustomize_file.look_at_any(file.path)
         if not before.same_as(wished(file, before, check)):
-            found.append(Change(before, file, _by_hand(before, file)))
+            found.append(Change(before, file, before.content != file.content and _by_hand(before)))
     for path in gone:
         before = sitecustomize_file.look_at_any(path)
         if before.exists:
-            found.append(Change(before, None, False))
+            found.append(Change(before, None, _by_hand(before)))
     return found
 
 
@@ -183,13 +197,8 @@ def wished(file: Wanted, before: FileState, check: bool = False) -> FileState:
     )
 
 
-def _by_hand(before: FileState, file: Wanted) -> bool:
-    return (
-        before.exists
-        and before.content != file.content
-        and file.content.startswith(b"# gpu_node.tuning")
-        and not is_as_written(before.content)
-    )
+def _by_hand(before: FileState) -> bool:
+    return before.exists and has_seal(before.path) and not is_as_written(before.content)
 
 
 def apply(changed: list) -> None:
@@ -211,21 +220,42 @@ def apply(changed: list) -> None:
 
 
 def keep_aside(state_dir: str, changed: list) -> list:
-    """Paths of the copies of what somebody had edited by hand and is about to be replaced."""
+    """Paths of the copies of what somebody had edited by hand and is about to be replaced or removed. Raises TuningError."""
     folder = os.path.join(state_dir, "sglang", "edited_by_hand")
-    kept = []
-    for change in changed:
-        if change.by_hand:
-            for directory in (state_dir, os.path.dirname(folder), folder):
-                if not os.path.isdir(directory):
-                    os.mkdir(directory, 0o700)
-            moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-            path = os.path.join(folder, f"{moment}-{os.path.basename(change.before.path)}")
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(change.before.content)
-            kept.append(path)
-    return kept
+    try:
+        return [_kept(folder, change.before) for change in changed if change.by_hand]
+    except OSError as error:
+        raise TuningError(
+            f"{error.filename or folder}: no copy of what was edited by hand can be kept: {error.strerror}. Nothing was changed. Make "
+            "room, move away what is in the way, or set nccl_env_state_dir."
+        ) from error
+
+
+def _kept(folder: str, before: FileState) -> str:
+    make_private(folder)
+    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    name = f"{moment}-{before.path.strip('/').replace('/', '-')}"
+    path = next(path for path in _numbered(os.path.join(folder, name)) if not os.path.lexists(path))
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(before.content)
+    return path
+
+
+def _numbered(path: str):
+    yield path
+    yield from (f"{path}.{number}" for number in itertools.count(1))
+
+
+def make_private(path: str) -> None:
+    """The directory with its parents, 0700 each: os.makedirs gives the mode to the last one only. Raises OSError."""
+    if not os.path.isdir(path):
+        make_private(os.path.dirname(path))
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            if not os.path.isdir(path):  # else another run made it in this moment
+                raise
 
 
 def parts_wanted(name: str, wanted: list) -> dict:
@@ -239,10 +269,9 @@ def parts_wanted(name: str, wanted: list) -> dict:
         return contents[path] if path in contents else sglang_before_start.read_unit_file(path)
 
     def unit_files(declared):
-        return sorted(
-            {*filter(os.path.exists, sglang_before_start.unit_files(declared)), declared["unit"], paths["drop_in"]},
-            key=_order(declared),
-        )
+        closed = sglang_before_start.is_closed(os.path.dirname(paths["drop_in"]))
+        found = {*sglang_before_start.unit_files(declared), *([] if closed else [paths["drop_in"]])}
+        return sorted(found, key=_order(declared))
 
     declared = json.loads(contents[paths["declared"]])
     return sglang_before_start.parts_of(declared, read, unit_files, read_unit_file)
@@ -256,8 +285,9 @@ def _order(declared: dict):
 def started_parts(name: str) -> Optional[dict]:
     """What the running instance was started with; None where nobody knows."""
     try:
-        return json.loads(sglang_before_start.read(f"{RUNTIME}/{name}/started.json"))["parts"]
-    except (OSError, ValueError, KeyError, TypeError):
+        # The directory is the service's own, and whatever runs as this user may put anything there.
+        return dict(json.loads(read_plain(f"{RUNTIME}/{name}/started.json", most=LONGEST_RECORD))["parts"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -17,8 +17,39 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import Tuni
 from ansible_collections.gpu_node.tuning.plugins.module_utils.nccl_log import values_in_log
 
 MOST_LOGS = 256
-_ALLREDUCE_ON = re.compile(r"pcie_allreduce: rank (\d+) of (\d+) on, ")
-_ALLREDUCE_OFF = re.compile(r"pcie_allreduce: (?:rank \d+ of \d+ )?off, because (.*)")
+# What read_back() needs of a journal: all that an all-reduce says, and the line that shows that the beginning of the start is still there.
+SAID_AT_START = "pcie_allreduce: |PCIe-IPC|PCIE_IPC|server_args="
+
+
+class _Words(NamedTuple):
+    """What an all-reduce says. ``on``: pattern with the rank; ``off``: pattern with the reason; ``way_on`` where a rank says nothing.
+
+    ``always``: whether every rank says one or the other at the start, so that silence is a fault.
+    """
+
+    on: re.Pattern
+    off: re.Pattern
+    way_on: str
+    always: bool
+
+
+_WORDS = {
+    "bundled": _Words(
+        re.compile(r"pcie_allreduce: rank (\d+) of \d+ on, "),
+        re.compile(r"pcie_allreduce: (?:rank \d+ of \d+ )?off, because (.*)"),
+        "is it built (build_allreduce.yml), and PCIE_ALLREDUCE=1 set?",
+        True,
+    ),
+    # SGLang's own may make its workspace with the first reduction, and its line does not name the rank: the prefix does.
+    "sglang_pcie_ipc": _Words(
+        re.compile(r"^\[[^\]]*\bTP(\d+)[^\]]*\].*FlashInfer PCIe-IPC workspace built", re.MULTILINE),
+        re.compile(
+            r"(FlashInfer PCIe-IPC workspace \(.*failed: .*|SGLANG_ENABLE_PCIE_IPC_ALLREDUCE is set but .*|.*leaving PCIe-IPC all-reduce off.*)"
+        ),
+        "",
+        False,
+    ),
+}
 
 
 class ReadBack(NamedTuple):
@@ -48,7 +79,7 @@ def nccl_said(folder: str) -> tuple:
 
 
 def read_back(folder: str, journal: str, declared: dict, ranks: int, allreduce: str) -> ReadBack:
-    """``folder``: runtime directory of the instance; ``journal``: what it said since its start; ``declared``: variables and values.
+    """``folder``: runtime directory of the instance; ``journal``: its lines with SAID_AT_START; ``declared``: variables and values.
 
     ``ranks``: processes that exchange data; ``allreduce``: as the profile says, ``bundled`` wants the custom one in every rank.
     """
@@ -66,22 +97,34 @@ def read_back(folder: str, journal: str, declared: dict, ranks: int, allreduce: 
             drift.append(f"{name} is {' and '.join(said)} for NCCL, declared {value}")
     if logs and ranks > 1 and logs < ranks:
         unproved.append(f"Layer 3: {logs} of {ranks} ranks left a log of NCCL.")
-    on = sorted({int(rank) for rank, _world in _ALLREDUCE_ON.findall(journal)})
-    if allreduce == "bundled" and ranks > 1:
-        drift += _missing_allreduce(on, ranks, journal)
+    on = []
+    if wants_allreduce(ranks, allreduce):
+        words = _WORDS[allreduce]
+        on = sorted({int(rank) for rank in words.on.findall(journal)})
+        if not journal.strip():
+            unproved.append(
+                "The journal has no line of this start (any more): whether the custom all-reduce is on was not seen. It says so at log_level info."
+            )
+        else:
+            of_drift, of_silence = _about_allreduce(words, on, ranks, journal)
+            drift += of_drift
+            unproved += of_silence
     return ReadBack(drift, unproved, library, logs, on)
 
 
-def _missing_allreduce(on: list, ranks: int, journal: str) -> list:
+def wants_allreduce(ranks: int, allreduce: str) -> bool:
+    """Whether the profile wants another all-reduce than NCCL's, and there is something to reduce."""
+    return allreduce in _WORDS and ranks > 1
+
+
+def _about_allreduce(words: _Words, on: list, ranks: int, journal: str) -> tuple:
+    """(drift, unproved): a sentence for the ranks in which it is not on."""
     missing = sorted(set(range(ranks)) - set(on))
     if not missing:
-        return []
-    told = list(dict.fromkeys(_ALLREDUCE_OFF.findall(journal)))
-    why = (
-        f"it says: {'; '.join(told[:3])}"
-        if told
-        else "it says nothing: is it built (build_allreduce.yml), and PCIE_ALLREDUCE=1 set?"
-    )
-    return [
-        f"the profile wants the custom all-reduce, and it is not on in rank {', '.join(map(str, missing))} of {ranks}; {why}"
-    ]
+        return [], []
+    told = list(dict.fromkeys(words.off.findall(journal)))
+    those = f"rank {', '.join(map(str, missing))} of {ranks}"
+    if told or words.always:
+        why = f"it says: {'; '.join(told[:3])}" if told else f"it says nothing: {words.way_on}"
+        return [f"the profile wants the custom all-reduce, and it is not on in {those}; {why}"], []
+    return [], [f"The custom all-reduce said nothing in {those}, so whether it is on there was not seen."]

@@ -41,9 +41,7 @@ class Start(NamedTuple):
 
 
 def folder_of(state_dir: str, name: str) -> str:
-    if not sglang_files.NAME.match(name):
-        raise TuningError(f"name {name!r}; legal: a to z, 0 to 9 and inner hyphens, at most 32 characters.")
-    return os.path.join(state_dir, "sglang", name)
+    return os.path.join(state_dir, "sglang", sglang_files.checked(name))
 
 
 def good_starts(state_dir: str, name: str) -> tuple:
@@ -72,11 +70,11 @@ def record(state: StateDirectory, name: str, facts: dict, parts: dict, check: bo
     number = max([0, *_numbers(folder)]) + 1
     if check:
         return number, True
-    make_private(folder)
+    sglang_files.make_private(folder)
     with state.locked(lock_timeout):
         number = max([0, *_numbers(folder)]) + 1
         final = os.path.join(folder, f"{number:04d}")
-        states = [sitecustomize_file.look(path) for path in _paths(name)]
+        states = [_there(path) for path in _paths(name)]
         described = dict(
             facts, name=name, parts=parts, time=record_time.now(), by=state.by, machine_id=state.machine_id
         )
@@ -115,6 +113,15 @@ def choose(state: StateDirectory, name: str, failed_parts: dict, generation: Opt
     return start, note
 
 
+def address_of(start: Start) -> tuple:
+    """(host, port) that the start listened on: it need not be what is declared now. Raises TuningError."""
+    declared = sglang_files.paths_of(start.manifest["name"])["declared"]
+    (kept,) = [one for one in start.manifest["files"] if one["path"] == declared]
+    content = generation_record.recorded_state(start.directory, start.number, kept, "after").content
+    told = json.loads(content)
+    return told["host"], told["port"]
+
+
 def restore(start: Start) -> list:
     """Put the files of a good start back. Returns the paths of those that differed. Raises TuningError; the files are then as before."""
     wanted = [
@@ -140,9 +147,9 @@ def keep_failure(state: StateDirectory, name: str, generation: Optional[int], te
     if not os.path.isdir(base):
         base = folder_of(state.path, name)
     directory = os.path.join(base, "failed_starts", f"{moment}-{name}")
-    make_private(state.path)
+    sglang_files.make_private(state.path)
     with state.locked(lock_timeout):
-        make_private(directory)
+        sglang_files.make_private(directory)
         checksums = {file: generation_record.sha256(text.encode("utf-8", "replace")) for file, text in texts.items()}
         for file, text in {**texts, "checksums.json": json.dumps(checksums, indent=1, sort_keys=True) + "\n"}.items():
             descriptor = os.open(os.path.join(directory, file), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
@@ -152,12 +159,11 @@ def keep_failure(state: StateDirectory, name: str, generation: Optional[int], te
     return directory
 
 
-def make_private(path: str) -> None:
-    """The directory with its parents, 0700 each: os.makedirs gives the mode to the last one only."""
-    if not os.path.isdir(path):
-        make_private(os.path.dirname(path))
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path, 0o700)
+def _there(path: str) -> sitecustomize_file.FileState:
+    found = sitecustomize_file.look(path)
+    if not found.exists:
+        raise TuningError(f"{path}: is not there, so this is no start to go back to. Run sglang_files first.")
+    return found
 
 
 def _paths(name: str) -> list:

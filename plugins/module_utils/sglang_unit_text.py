@@ -11,12 +11,21 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_instance im
 
 UNIT = "/etc/systemd/system/sglang@.service"
 LOADS = 3  # starts that may fail before systemd gives up
+CACHE = "/var/cache/sglang"  # with the instance's name: its home directory
 PAUSE = 30  # seconds between two starts
 REAP = 60  # seconds that SGLang takes to end its processes once the last request is done
 # What systemd puts in place of a path's beginning with ProtectHome=tmpfs.
 HIDDEN = ("/home", "/root", "/run/user")
 # The kernel's names of NVIDIA's devices; one that a driver does not have is passed over.
 DEVICES = ("nvidia", "nvidia-frontend", "nvidia-uvm", "nvidia-caps", "nvidia-caps-imex-channels", "nvidia-nvswitch")
+
+
+# The third layer of the read-back: NCCL's own words, one file a rank. A tuning that declares one of them wins.
+NCCL_LOG = {
+    "NCCL_DEBUG": "INFO",
+    "NCCL_DEBUG_SUBSYS": "INIT,ENV",
+    "NCCL_DEBUG_FILE": "%t/sglang/%i/nccl.%%h.%%p.log",
+}
 
 
 class Settings(NamedTuple):
@@ -32,6 +41,7 @@ class Settings(NamedTuple):
 
 def unit_text(settings: Settings) -> str:
     python, program = systemd_word(settings.interpreter), systemd_word(settings.program)
+    nccl_log = "\n".join(f"Environment={name}={value}" for name, value in NCCL_LOG.items())
     devices = "\n".join(f"DeviceAllow=char-{name} rw" for name in DEVICES)
     return f"""[Unit]
 Description=SGLang instance %i
@@ -79,9 +89,7 @@ Environment=PYTHONUNBUFFERED=1
 Environment=SGLANG_CUDA_COREDUMP_BEFORE_CRASH=0
 Environment=SGLANG_PYSPY_DUMP_BEFORE_CRASH=0
 # The third layer of the read-back: NCCL's own words, one file a rank.
-Environment=NCCL_DEBUG=INFO
-Environment=NCCL_DEBUG_SUBSYS=INIT,ENV
-Environment=NCCL_DEBUG_FILE=%t/sglang/%i/nccl.%%h.%%p.log
+{nccl_log}
 
 # No MemoryDenyWriteExecute: kernels are compiled at run time. No RemoveIPC: it would take the shared memory of other instances too.
 PrivateTmp=yes
@@ -114,6 +122,11 @@ WantedBy=multi-user.target
 """
 
 
+def home_of(name: str) -> str:
+    """What the unit sets as HOME: CacheDirectory= of the instance."""
+    return f"{CACHE}/{name}"
+
+
 def exec_start(interpreter: str) -> str:
     return f"ExecStart={systemd_word(interpreter)} -m sglang.launch_server --config ${{RUNTIME_DIRECTORY}}/config.yaml"
 
@@ -132,10 +145,15 @@ def drop_in_text(plan: dict, settings: Settings, paths: list) -> str:
         lines += ["ExecStart=", f"{exec_start(settings.interpreter)} {words}"]
     hidden = [path for path in [settings.interpreter, *paths] if path.startswith(tuple(f"{top}/" for top in HIDDEN))]
     lines += [
-        f"BindReadOnlyPaths={systemd_word(path, in_command=False)}"
-        for path in dict.fromkeys(_visible(path, settings) for path in hidden)
+        f"BindReadOnlyPaths={_one_path(path)}" for path in dict.fromkeys(_visible(path, settings) for path in hidden)
     ]
     return "\n".join(lines) + "\n"
+
+
+def _one_path(path: str) -> str:
+    """In quotes where it has a colon, which would end the first of two paths."""
+    word = systemd_word(path, in_command=False)
+    return f'"{word}"' if ":" in word and not word.startswith('"') else word
 
 
 def _visible(path: str, settings: Settings) -> str:

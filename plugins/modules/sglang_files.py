@@ -182,13 +182,15 @@ def settings_of(params: dict, check_mode: bool) -> sglang_unit_text.Settings:
     )
 
 
-def tuning_of(params: dict) -> sglang_files.Tuning:
+def tuning_of(params: dict, check_mode: bool) -> sglang_files.Tuning:
     path, environment = params["sitecustomize"], text_values("environment", params["environment"])
     if not path:
         return sglang_files.Tuning(None, environment, params["generation"])
     try:
         found = {"path": path, "sha256": digest(read_plain(path, follow=True))}
     except OSError as error:
+        if check_mode and isinstance(error, FileNotFoundError):  # a check of the role nccl_env has not written it
+            return sglang_files.Tuning({"path": path, "sha256": ""}, environment, params["generation"])
         raise TuningError(
             f"sitecustomize {path}: cannot be read: {error.strerror}. Run role nccl_env first."
         ) from error
@@ -196,7 +198,7 @@ def tuning_of(params: dict) -> sglang_files.Tuning:
 
 
 def wanted_of(params: dict, check_mode: bool) -> list:
-    settings, tuning = settings_of(params, check_mode), tuning_of(params)
+    settings, tuning = settings_of(params, check_mode), tuning_of(params, check_mode)
     found = [(None, sglang_files.common_files(settings))]
     for plan in params["plans"]:
         name = plan["name"]

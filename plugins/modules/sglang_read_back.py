@@ -29,7 +29,8 @@ options:
     type: int
     default: 1
   allreduce:
-    description: Which all-reduce the profile uses. V(bundled) is the custom one, which has to be on in every rank.
+    description: Which all-reduce the profile uses. V(bundled) is the custom one, which has to say in every rank that it is on; V(sglang_pcie_ipc) is
+      SGLang's own, of which silence is no proof.
     type: str
     choices: [nccl, bundled, sglang_pcie_ipc]
     default: nccl
@@ -85,21 +86,19 @@ allreduce_ranks:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpu_node.tuning.plugins.module_utils import bounded_command, sglang_files
-from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_read_back import read_back
-
-LIMIT = 30  # seconds for one answer of systemd
+from ansible_collections.gpu_node.tuning.plugins.module_utils import sglang_files, sglang_read_back, sglang_unit
+from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 
 
-def journal_since_start(unit: str) -> tuple:
-    """(text, why there is none)."""
-    shown = bounded_command.run(["systemctl", "show", "--property=InvocationID", "--value", unit], LIMIT, {})
-    invocation = shown.out.strip()
-    if not invocation:
-        return "", [f"{unit} does not run."]
-    command = ["journalctl", "--no-pager", "--quiet", "--output=cat", f"_SYSTEMD_INVOCATION_ID={invocation}"]
-    ended = bounded_command.run(command, LIMIT, {})
-    return (ended.out, []) if ended.code == 0 else ("", [f"The journal of {unit} cannot be read: {ended.failure}."])
+def words_of_start(name: str) -> tuple:
+    """(what the instance said of the all-reduce when it started, one sentence where that cannot be asked)."""
+    try:
+        unit = sglang_unit.unit_of(sglang_files.unit_of(name))
+        if not unit.main_pid:
+            return "", [f"{unit.name} does not run ({unit.words})."]
+        return sglang_unit.lines_of_start(unit, sglang_read_back.SAID_AT_START), []
+    except TuningError as error:
+        return "", [str(error)]
 
 
 def main() -> None:
@@ -113,14 +112,15 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    if not sglang_files.NAME.match(params["name"]):
-        module.fail_json(
-            msg=f"name {params['name']!r}; legal: a to z, 0 to 9 and inner hyphens, at most 32 characters."
-        )
-    journal, silent = journal_since_start(sglang_files.unit_of(params["name"]))
+    try:
+        sglang_files.checked(params["name"])
+    except TuningError as error:
+        module.fail_json(msg=str(error))
     declared = {name: str(value) for name, value in params["environment"].items()}
-    folder = f"{sglang_files.RUNTIME}/{params['name']}"
-    found = read_back(folder, journal, declared, params["ranks"], params["allreduce"])
+    folder, ranks, allreduce = f"{sglang_files.RUNTIME}/{params['name']}", params["ranks"], params["allreduce"]
+    asked = sglang_read_back.wants_allreduce(ranks, allreduce)
+    journal, silent = words_of_start(params["name"]) if asked else ("", [])
+    found = sglang_read_back.read_back(folder, journal, declared, ranks, allreduce)
     module.exit_json(changed=False, **found._replace(unproved=found.unproved + silent)._asdict())
 
 

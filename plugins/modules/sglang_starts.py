@@ -111,6 +111,14 @@ time:
   description: When it was recorded, UTC.
   returned: success
   type: str
+host:
+  description: With O(state=failed) and O(state=restored) the address that this good start listened on.
+  returned: success
+  type: str
+port:
+  description: Its port, which need not be the one that is declared now.
+  returned: success
+  type: int
 why:
   description: With O(state=failed) why there is none to go back to.
   returned: success
@@ -136,6 +144,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface i
     STATE_OPTIONS,
     lock_timeout,
 )
+from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import MOVE_AWAY
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_log import redacted
 from ansible_collections.gpu_node.tuning.plugins.module_utils.state_directory import StateDirectory
 
@@ -144,7 +153,7 @@ LIMIT = 30  # seconds for it
 
 
 def journal_of(name: str) -> str:
-    """All that systemd has of the instance since the last hour, without keys. One that cannot be read says so."""
+    """The last lines that systemd has of the instance, without keys. A journal that cannot be read says so."""
     command = [
         "journalctl",
         "--no-pager",
@@ -160,8 +169,10 @@ def journal_of(name: str) -> str:
 
 def about(start) -> dict:
     if start is None:
-        return {"number": None, "generation": None, "profile": None, "time": None}
-    return {"number": start.number, **{key: start.manifest[key] for key in ("generation", "profile", "time")}}
+        return dict.fromkeys(("number", "generation", "profile", "time", "host", "port"))
+    host, port = sglang_starts.address_of(start)
+    told = {key: start.manifest[key] for key in ("generation", "profile", "time")}
+    return {"number": start.number, **told, "host": host, "port": port}
 
 
 def recorded(params: dict, state: StateDirectory, check: bool) -> dict:
@@ -227,9 +238,9 @@ def main() -> None:
     except TuningError as error:
         module.fail_json(msg=str(error))
     except OSError as error:
-        module.fail_json(
-            msg=f"{error.filename or params['state_dir']}: {error.strerror}. Make room, or repair the file system."
-        )
+        in_the_way = isinstance(error, (FileExistsError, NotADirectoryError))
+        way_on = MOVE_AWAY if in_the_way else "Make room, or repair the file system."
+        module.fail_json(msg=f"{error.filename or params['state_dir']}: {error.strerror}. {way_on}")
     module.exit_json(**result)
 
 

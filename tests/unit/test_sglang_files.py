@@ -76,6 +76,17 @@ def test_a_second_look_finds_nothing_to_do(files):
     assert sglang_files.changes(files(), []) == []
 
 
+def test_what_the_tuning_declares_of_nccl_s_log_wins_over_the_unit(files):
+    """The unit sets NCCL_DEBUG for the read-back, and a start refuses where a declared variable has another value."""
+    found = {os.path.basename(file.path): file.content.decode() for file in files(tuning=Tuning(None, {}, 1))}
+    assert "NCCL" not in found["own.conf"]
+    tuning = Tuning(None, {"NCCL_DEBUG": "WARN", "NCCL_PROTO": "LL"}, 1)
+    found = {os.path.basename(file.path): file.content.decode() for file in files(tuning=tuning)}
+    assert "\nEnvironment=NCCL_DEBUG=WARN\n" in found["own.conf"]
+    assert "NCCL_PROTO" not in found["own.conf"]
+    assert json.loads(found["kimi.json"])["environment"]["NCCL_DEBUG"] == "WARN"
+
+
 def test_modes_are_part_of_a_file(files, played):
     written(files(keys="api-key: one\n"))
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (played / "etc").iterdir()}
@@ -108,6 +119,46 @@ def test_what_is_edited_by_hand_is_known_and_kept(files, played):
     assert "0.9" in pathlib.Path(kept).read_text()
     assert stat.S_IMODE(os.stat(kept).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(os.path.dirname(kept)).st_mode) == 0o700
+
+
+def test_a_byte_that_is_no_text_is_an_edit_by_hand(files):
+    written(files())
+    with open(sglang_unit_text.UNIT, "ab") as stream:
+        stream.write(b"# M\xfcller was here\n")
+    (change,) = sglang_files.changes(files(), [])
+    assert change.by_hand
+
+
+def test_what_is_edited_by_hand_is_kept_before_it_is_removed(files, played):
+    written(files())
+    config = played / "etc" / "kimi.yaml"
+    gone = list(sglang_files.paths_of("kimi").values())
+    assert not any(change.by_hand for change in sglang_files.changes([], gone))
+    config.write_text(config.read_text() + "# a note\n")
+    edited = [change.before.path for change in sglang_files.changes([], gone) if change.by_hand]
+    assert edited == [str(config)]
+
+
+def test_no_copy_replaces_another(files, played):
+    """The drop-ins of all instances have the same name, and all of it happens within a second."""
+    changes = []
+    for name in ("a", "b"):
+        path = played / name / "gpu_node_tuning.conf"
+        path.parent.mkdir()
+        path.write_text(f"of {name}")
+        changes.append(sglang_files.Change(sglang_files.sitecustomize_file.look(str(path)), None, True))
+    kept = sglang_files.keep_aside(str(played / "state"), [*changes, changes[0]])
+    assert [pathlib.Path(path).read_text() for path in kept] == ["of a", "of b", "of a"]
+
+
+def test_nothing_is_replaced_where_no_copy_can_be_kept(files, played):
+    written(files())
+    config = played / "etc" / "kimi.yaml"
+    config.write_text("mine")
+    (played / "state").write_text("a file where the state directory should be")
+    with pytest.raises(TuningError, match=r"state: no copy .* can be kept: File exists\. Nothing was changed"):
+        sglang_files.keep_aside(str(played / "state"), sglang_files.changes(files(), []))
+    assert config.read_text() == "mine"
 
 
 def test_a_changed_inventory_is_no_edit_by_hand(files):
@@ -164,9 +215,37 @@ def test_only_what_matters_is_a_reason_to_restart(files, played, changed, reason
     )
 
 
+@pytest.mark.parametrize("mode", [0o755, 0o750])
+def test_a_start_with_these_files_is_no_reason_to_restart(files, played, mode):
+    """Whoever may list the folder of the drop-in: the start and the play see the same of it."""
+    written(files())
+    declared = json.loads((played / "etc" / "kimi.json").read_text())
+    declared["instance_unit"] = str(played / "units" / "sglang@kimi.service")
+    (played / "units" / "sglang@kimi.service.d").chmod(mode)
+    started = sglang_before_start.parts_of(declared)
+    wanted = [
+        file._replace(content=json.dumps(declared).encode()) if file.path.endswith(".json") else file
+        for file in files()
+    ]
+    assert sglang_files.reasons(started, sglang_files.parts_wanted("kimi", wanted)) == []
+
+
 def test_an_unknown_start_is_a_reason(played):
     assert sglang_files.started_parts("kimi") is None
     assert sglang_files.reasons(None, {"unit": "1"}) == ["it is not known what it was started with"]
+
+
+@pytest.mark.parametrize("content", ["[]", '{"parts": 3}', "[" * 100000, '"', "{}"])
+def test_a_record_of_a_start_that_makes_no_sense_is_none(played, content):
+    (played / "run" / "kimi").mkdir(parents=True)
+    (played / "run" / "kimi" / "started.json").write_text(content)
+    assert sglang_files.started_parts("kimi") is None
+
+
+def test_a_fifo_in_the_service_s_own_directory_keeps_nobody_waiting(played):
+    (played / "run" / "kimi").mkdir(parents=True)
+    os.mkfifo(played / "run" / "kimi" / "started.json")
+    assert sglang_files.started_parts("kimi") is None
 
 
 def test_instances_of_earlier_plays_are_known(files):
@@ -179,6 +258,8 @@ def test_instances_of_earlier_plays_are_known(files):
 def test_no_name_leads_elsewhere(name, tmp_path):
     with pytest.raises(TuningError, match="legal: a to z"):
         sglang_starts.folder_of(str(tmp_path), name)
+    with pytest.raises(TuningError, match="legal: a to z"):
+        sglang_files.paths_of(name)
 
 
 # --- starts that are kept
@@ -202,6 +283,7 @@ def test_a_good_start_is_kept_once_and_comes_back(files, played, state):
     written(files(port=30001))
     start, _note = sglang_starts.choose(state, "kimi", dict(PARTS, configuration="2"), 2)
     assert start.number == 1
+    assert sglang_starts.address_of(start) == ("127.0.0.1", 30000), "not the port of what failed"
     assert sorted(os.path.basename(path) for path in sglang_starts.restore(start)) == [
         "kimi.json",
         "kimi.yaml",
@@ -209,6 +291,14 @@ def test_a_good_start_is_kept_once_and_comes_back(files, played, state):
     ]
     assert {path: path.read_bytes() for path in (played / "etc").iterdir()} == good
     assert sglang_starts.restore(start) == []
+
+
+def test_a_start_without_its_files_is_none_to_go_back_to(files, played, state):
+    written(files())
+    (played / "etc" / "kimi.json").unlink()
+    with pytest.raises(TuningError, match=r"kimi\.json: is not there, so this is no start to go back to"):
+        sglang_starts.record(state, "kimi", FACTS, PARTS, False, 1)
+    assert sglang_starts.good_starts(state.path, "kimi") == ([], [])
 
 
 def test_keys_are_in_no_record(files, played, state):
@@ -327,9 +417,50 @@ def test_the_custom_allreduce_has_to_be_on_in_every_rank(tmp_path):
     off = ON.format(rank=0) + "pcie_allreduce: rank 1 of 2 off, because the table is older\n"
     (drift,) = read_back(folder, off, {}, 2, "bundled").drift
     assert "not on in rank 1 of 2; it says: the table is older" in drift
-    (drift,) = read_back(folder, "", {}, 2, "bundled").drift
+    (drift,) = read_back(folder, "server_args=ServerArgs(tp_size=2)\n", {}, 2, "bundled").drift
     assert "build_allreduce.yml" in drift
     assert read_back(folder, "", {}, 2, "nccl").drift == []
+
+
+BUILT = "[2026-11-30 06:00:00 TP{rank}] FlashInfer PCIe-IPC workspace built (world=2, max_numel=1146880, hidden=7168)\n"
+STARTED = "[2026-11-30 05:59:00] server_args=ServerArgs(tp_size=2)\n"
+
+
+@pytest.mark.parametrize(
+    ("journal", "on", "drift", "unproved"),
+    [
+        (BUILT.format(rank=0) + BUILT.format(rank=1), [0, 1], "", ""),
+        (BUILT.format(rank=0), [0], "", "said nothing in rank 1 of 2"),
+        ("", [], "", "said nothing in rank 0, 1 of 2"),
+        (
+            "[2026-11-30 06:00:00 TP1] FlashInfer PCIe-IPC workspace (max_numel=9) failed: no peer access; reductions stay on NCCL\n",
+            [],
+            "it says: FlashInfer PCIe-IPC workspace (max_numel=9) failed: no peer access",
+            "",
+        ),
+        (
+            "Deterministic inference is on; leaving PCIe-IPC all-reduce off. Its\n",
+            [],
+            "Deterministic inference is on",
+            "",
+        ),
+    ],
+)
+def test_sglang_s_own_allreduce_is_asked_for_too(tmp_path, journal, on, drift, unproved):
+    """Lines in the words of the released source; no server with GPUs has written them."""
+    found = read_back(logs(tmp_path / "run", "LL", "LL"), STARTED + journal, {}, 2, "sglang_pcie_ipc")
+    assert found.allreduce_ranks == on
+    assert drift in "".join(found.drift)
+    assert bool(found.drift) == bool(drift)
+    assert unproved in "".join(found.unproved)
+    assert bool(found.unproved) == bool(unproved)
+
+
+def test_a_journal_that_lost_the_start_is_no_drift(tmp_path):
+    """It rotates, and the server runs for weeks: what is not there any more is unproved."""
+    found = read_back(logs(tmp_path / "run", "LL", "LL"), "", {}, 2, "bundled")
+    assert found.drift == []
+    assert "whether the custom all-reduce is on was not seen" in found.unproved[0]
 
 
 def test_the_table_names_what_is_not_proved():

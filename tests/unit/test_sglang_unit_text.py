@@ -85,6 +85,9 @@ def test_what_home_would_hide_is_shown():
     settings = SETTINGS._replace(interpreter="/home/ann/env/bin/python")
     text = sglang_unit_text.drop_in_text(PLAN, settings, ["/root/a model", "/models/kimi"])
     assert setting(text, "BindReadOnlyPaths") == ["/home/ann/env", '"/root/a model"']
+    # Bare, systemd would read where from and where to.
+    text = sglang_unit_text.drop_in_text(PLAN, SETTINGS, ["/home/ann/a:b"])
+    assert setting(text, "BindReadOnlyPaths") == ['"/home/ann/a:b"']
 
 
 # --- before a start
@@ -142,10 +145,12 @@ def test_a_port_is_taken_or_free():
     assert sglang_before_start.complaint_about_port("127.0.0.1", port) == []
 
 
-def test_a_model_that_cannot_be_read_is_said(model, tmp_path):
-    assert sglang_before_start.complaints_about_models([model]) == []
-    (found,) = sglang_before_start.complaints_about_models([str(tmp_path / "none")])
-    assert "No such file or directory" in found
+def test_files_that_cannot_be_read_are_said(declared, model, tmp_path):
+    assert sglang_before_start.complaints_about_files(sglang_before_start.files_of(declared)) == []
+    gone = dict(declared, models=[model, str(tmp_path / "none")], keys=str(tmp_path / "kimi.keys.yaml"))
+    keys, of_model = sglang_before_start.complaints_about_files(sglang_before_start.files_of(gone))
+    assert keys == f"{tmp_path}/kimi.keys.yaml: No such file or directory"
+    assert of_model == f"{tmp_path}/none/config.json: No such file or directory"
 
 
 @pytest.fixture
@@ -196,6 +201,27 @@ def test_a_drop_in_of_somebody_counts_too(declared, tmp_path, folder, mode):
     assert with_it["unit"] != before["unit"]
     drop_in.write_text("[Service]\nNice=5\n")
     assert sglang_before_start.parts_of(declared)["unit"] != with_it["unit"]
+
+
+@pytest.mark.parametrize("target", ["/nonexistent/own.conf", os.devnull])
+def test_a_drop_in_that_was_taken_away_is_no_fault(declared, tmp_path, target):
+    """systemd passes over a link to nothing; one to /dev/null takes a drop-in of the same name away."""
+    (tmp_path / "sglang@.service.d").mkdir()
+    (tmp_path / "sglang@.service.d" / "own.conf").symlink_to(target)
+    assert sglang_before_start.parts_of(declared)["unit"]
+
+
+def test_root_and_the_service_s_user_see_the_same_of_a_closed_folder(declared, tmp_path, monkeypatch):
+    """`systemctl edit` with umask 027 makes such a folder. Another sight of it would be a restart in every play."""
+    folder = tmp_path / "sglang@kimi.service.d"
+    folder.mkdir(mode=0o750)
+    (folder / "own.conf").write_text("[Service]\n")
+    seen_by_root = sglang_before_start.parts_of(declared)
+    monkeypatch.setattr(sglang_before_start.glob, "glob", lambda _pattern: [])
+    assert sglang_before_start.parts_of(declared) == seen_by_root
+    folder.chmod(0o755)
+    monkeypatch.undo()
+    assert sglang_before_start.parts_of(declared) != seen_by_root
 
 
 def test_the_program_needs_the_standard_library_alone():
