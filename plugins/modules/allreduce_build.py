@@ -180,22 +180,18 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     allreduce_stamp,
     long_run,
 )
-from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_environment import Compiler, Environment
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_environment import (
+    Compiler,
+    Environment,
+    environment_of,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_preflight import Wanted, preflight
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
-from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
     number_in,
     probe_timeout,
     text_values,
 )
-
-
-def environment_of(params: dict) -> Environment:
-    """The interpreter's environment. Raises TuningError for an interpreter that does not start."""
-    timeout = number_in("build_timeout", params["build_timeout"], 0.1, 86400)
-    resolved = Interpreter(params["interpreter"], Service({}, None), probe_timeout(params)).resolve()
-    return Environment(params["interpreter"], resolved["purelib"], timeout)
 
 
 def present(module: AnsibleModule, place: Environment) -> dict:
@@ -233,7 +229,8 @@ def present(module: AnsibleModule, place: Environment) -> dict:
         return result
 
     def install(progress: str) -> dict:
-        place.install(files, stamp, Compiler(nvcc.path, verdict.capability), long_run.say_into(progress))
+        with place.alone():
+            place.install(files, stamp, Compiler(nvcc.path, verdict.capability), long_run.say_into(progress))
         return result
 
     return long_run.carry_out(
@@ -243,7 +240,10 @@ def present(module: AnsibleModule, place: Environment) -> dict:
 
 def absent(module: AnsibleModule, place: Environment) -> dict:
     found = place.traces
-    changed = bool(found) if module.check_mode else place.remove()
+    changed = bool(found)
+    if found and not module.check_mode:
+        with place.alone():
+            changed = place.remove()
     diff = {"before": "".join(f"{path}\n" for path in found), "after": ""}
     return {"changed": changed, "diff": diff, "package": place.folder}
 
@@ -251,8 +251,12 @@ def absent(module: AnsibleModule, place: Environment) -> dict:
 def done(module: AnsibleModule) -> dict:
     if module.params["run"]:
         return long_run.answer(module, module.params["run"], module.params["seen"])
-    place = environment_of(module.params)
-    return present(module, place) if module.params["state"] == "present" else absent(module, place)
+    params = module.params
+    timeout = number_in(
+        "build_timeout (role variable custom_allreduce_build_timeout)", params["build_timeout"], 0.1, 86400
+    )
+    place = environment_of(params["interpreter"], probe_timeout(params), timeout)
+    return present(module, place) if params["state"] == "present" else absent(module, place)
 
 
 def refuse(reasons) -> None:
