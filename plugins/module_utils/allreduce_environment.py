@@ -65,7 +65,7 @@ class Environment:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else builds, measures or removes here meanwhile. Raises TuningError at once where somebody does, because that takes minutes.
+        """Nobody else installs, measures or removes here meanwhile. Raises TuningError at once where somebody does, because that takes minutes.
 
         The lock is on the folder itself, so it leaves nothing behind, and the kernel frees it when its holder dies.
         """
@@ -119,8 +119,10 @@ class Environment:
             with open(os.path.join(scratch, PACKAGE, "stamp.json"), "w", encoding="utf-8") as stream:
                 json.dump(stamp, stream, indent=2)
             self._try(scratch, "the library that was built")
-            self._pip_install(self._wheel(scratch))
-        self._refuse_half_installed(stamp)
+            wheel = self._wheel(scratch)
+            with self.alone():  # not before: builds beside each other do no harm
+                self._pip_install(wheel)
+                self._refuse_half_installed(stamp)
         say(f"installed into {self.packages}")
 
     def remove(self) -> bool:
@@ -258,7 +260,7 @@ def _lock(descriptor: int, folder: str) -> None:
         if error.errno != errno.EWOULDBLOCK:
             return  # a file system without locks
         raise TuningError(
-            f"{folder}: another run builds, measures or removes the custom all-reduce here; legal: one at a time. Wait for its end: a build "
+            f"{folder}: another run installs, measures or removes the custom all-reduce here; legal: one at a time. Wait for its end: a build "
             f"whose playbook was ended goes on to its own."
         ) from error
 

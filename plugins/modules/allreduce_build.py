@@ -229,8 +229,7 @@ def present(module: AnsibleModule, place: Environment) -> dict:
         return result
 
     def install(progress: str) -> dict:
-        with place.alone():
-            place.install(files, stamp, Compiler(nvcc.path, verdict.capability), long_run.say_into(progress))
+        place.install(files, stamp, Compiler(nvcc.path, verdict.capability), long_run.say_into(progress))
         return result
 
     return long_run.carry_out(

@@ -239,7 +239,7 @@ def test_what_was_damaged_is_made_anew_and_two_runs_do_not_meet(fleet):
     for options in ((), ("-e", "state=absent")):
         held = built.play(*options)
         assert held.rc == 2, str(held)
-        assert "another run builds, measures or removes the custom all-reduce here" in held.message(built.node)
+        assert "another run installs, measures or removes the custom all-reduce here" in held.message(built.node)
     os.close(descriptor)
     assert table.exists()
 

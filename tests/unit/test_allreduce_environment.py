@@ -147,11 +147,15 @@ def test_another_package_of_a_similar_name_stays(place, tmp_path):
 
 def test_one_at_a_time(place, tmp_path):
     other = Environment("/opt/python", place.packages, 4)
-    held = "another run builds, measures or removes the custom all-reduce here; legal: one at a time. Wait for its end"
+    held = (
+        "another run installs, measures or removes the custom all-reduce here; legal: one at a time. Wait for its end"
+    )
     with place.alone(), pytest.raises(TuningError, match=held), other.alone():
         pass
-    with other.alone():
-        pass
+    with other.alone(), pytest.raises(TuningError, match=held):
+        install(place)
+    assert (place.stamp(), place.faults()) == (OLD, [])
+    install(place)
     shutil.rmtree(place.packages)  # pip has not made it yet
     with place.alone():
         assert list(tmp_path.iterdir()) == []
