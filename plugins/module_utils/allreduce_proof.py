@@ -154,8 +154,9 @@ class Proof:
             os.chmod(new, 0o644)
             os.replace(new, self.path)
         except OSError as error:
-            delete([new])
             raise _unwritable(self.path, f": {error.strerror}") from error
+        finally:
+            delete([new])  # there only where it did not become the table
         return table
 
 
