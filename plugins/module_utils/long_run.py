@@ -190,13 +190,8 @@ def _refuse_foreign(folder: str) -> None:
 
 
 def _lives(folder: str) -> bool:
-    number = _text(os.path.join(folder, PROCESS))
-    with (
-        contextlib.suppress(OSError),
-        open(f"/proc/{int(number or 0)}/stat", encoding="utf-8", errors="replace") as stream,
-    ):
-        return stream.read().rpartition(")")[2].split()[0] != "Z"
-    return False
+    stat = _text(f"/proc/{int(_text(os.path.join(folder, PROCESS)) or 0)}/stat")
+    return bool(stat) and stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def _result(folder: str) -> Optional[dict]:

@@ -84,7 +84,7 @@ def redacted(text: str) -> str:
                 lines[number] = pattern.sub(hide, lines[number])
     text = "\n".join(lines)
     for value in sorted(found, key=len, reverse=True):
-        for form in {value, re.sub(r"\\(.)", r"\1", value)}:
+        for form in (value, re.sub(r"\\(.)", r"\1", value)):
             if len(form) >= _SHORTEST_ELSEWHERE and form not in HIDDEN:
                 text = text.replace(form, HIDDEN)
     return text

@@ -230,20 +230,20 @@ def answer_of_round(params: dict, causes: tuple) -> dict:
     unit = seen.unit
     # What systemd has yet to start has the number of the start before.
     invocation = followed.invocation or (unit.invocation if unit and not unit.waits_for_its_turn else "")
-    answer = dict(
-        NOTHING,
-        ready=seen.ready,
-        phase=seen.phase._asdict(),
-        health=seen.health,
-        over=seen.over,
-        remarks=seen.remarks,
-        gpu_memory=sglang_ready.gpu_memory(),
-        followed={
+    answer = {
+        **NOTHING,
+        "ready": seen.ready,
+        "phase": seen.phase._asdict(),
+        "health": seen.health,
+        "over": seen.over,
+        "remarks": seen.remarks,
+        "gpu_memory": sglang_ready.gpu_memory(),
+        "followed": {
             "invocation": invocation,
             "restarts": unit.restarts if unit and not followed.invocation else followed.restarts,
             "phase": sglang_ready.told(seen.phase),
         },
-    )
+    }
     if unit:
         state = unit._asdict()
         answer["unit_state"] = {

@@ -101,7 +101,8 @@ def _row(ranks, gpu, workspace, theirs: PcieIpc, row: dict) -> dict:
     mine = crossover.Launch(row["algorithm"], row["blocks"], row["threads"])
     ours = measure.ours({"dtype": "bfloat16"}, gpu, workspace, row["bytes"], mine)
     samples = [
-        (measure.time_work(ranks, gpu, ours, *measure.FINAL), time(best, *measure.FINAL)) for _ in range(measure.ROUNDS)
+        (measure.time_work(ranks, gpu, ours, *measure.FINAL), time(best, *measure.FINAL))
+        for _round in range(measure.ROUNDS)
     ]
     us, pcie_ipc_us = (round(statistics.median(one), 2) for one in zip(*samples))
     return {"bytes": row["bytes"], "us": us, "pcie_ipc_us": pcie_ipc_us, "pcie_ipc": list(best)}
