@@ -79,19 +79,8 @@ options:
     description: Time limit of the start of the interpreter that tells its folders, in seconds.
     type: float
     default: 20
-  progress:
-    description:
-      - Do what takes long beside the module, and return before it is done, with the way to ask on in C(running) and what it says in C(said).
-      - The action plugin of the same name sets it, asks on, shows the lines, and returns the result.
-    type: bool
-    default: false
-  run:
-    description: The run that a call with O(progress) has begun. The action plugin sets it.
-    type: str
-  seen:
-    description: How much of its lines is known. The action plugin sets it.
-    type: int
-    default: 0
+extends_documentation_fragment:
+  - gpu_node.tuning.long_run
 attributes:
   check_mode:
     description: Writes nothing and compiles nothing; predicts whether it would build, and why.
@@ -289,9 +278,7 @@ def main() -> None:
             "question": {"type": "dict"},
             "build_timeout": {"type": "float", "default": 600},
             "probe_timeout": {"type": "float", "default": 20},
-            "progress": {"type": "bool", "default": False},
-            "run": {"type": "str"},
-            "seen": {"type": "int", "default": 0},
+            **long_run.OPTIONS,
         },
         supports_check_mode=True,
     )
