@@ -67,6 +67,8 @@ gpu-test: setup ## on a GPU machine, as root, with nvcc: prove the probe, the pr
 	@$(BIN)/python tests/gpu/preflight_this_machine.py --interpreter $(GPU_PYTHON)
 	@$(BIN)/python tests/gpu/tune_this_machine.py --interpreter $(GPU_PYTHON)
 	@$(BIN)/python tests/gpu/allreduce_this_machine.py
+	@$(BIN)/python tests/gpu/allreduce_this_machine.py --sanitizer memcheck
+	@$(BIN)/python tests/gpu/allreduce_this_machine.py --sanitizer racecheck
 	@$(BIN)/python tests/gpu/allreduce_layer.py --interpreter $(GPU_PYTHON)
 
 gpu-bench: setup ## on a GPU machine with nvcc: time NCCL under the profiles, and the all-reduce beside NCCL and its rivals

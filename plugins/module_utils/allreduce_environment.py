@@ -7,22 +7,28 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
+import fcntl
 import glob
 import json
 import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from typing import Callable, NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import allreduce_project, bounded_command
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
+from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
+from ansible_collections.gpu_node.tuning.plugins.module_utils.plain_file import read_plain
 
 PACKAGE, DISTRIBUTION = "pcie_allreduce", "pcie-allreduce"
 ENTRY_POINT = "pcie_allreduce.sglang_plugin:register"
-SET_ASIDE = (
-    "~?ie_allreduce*"  # what pip calls an old package while it replaces it, and leaves when it is stopped meanwhile
-)
+# Of a name that only begins like this the package is somebody else's. The second pair: what pip calls an old package while it replaces it,
+# and leaves when it is stopped meanwhile.
+OWN, SET_ASIDE = (PACKAGE, PACKAGE + "-*"), ("~?ie_allreduce", "~?ie_allreduce-*")
+LARGEST = 1 << 24  # bytes that are read of a file of the package
 LIBRARY = "libpcie_allreduce.so"
 # Of the node's own settings none applies: one package, from one file, into this environment.
 PIP = {
@@ -55,17 +61,32 @@ class Environment:
     @property
     def traces(self) -> list:
         """Everything of the package that lies in the environment."""
-        return self._found(PACKAGE + "*") + self._found(SET_ASIDE)
+        return self._found(*OWN) + self._found(*SET_ASIDE)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else installs, measures or removes here meanwhile. Raises TuningError at once where somebody does, because that takes minutes.
+
+        The lock is on the folder itself, so it leaves nothing behind, and the kernel frees it when its holder dies.
+        """
+        folder = self.packages
+        while not os.path.isdir(folder):  # pip makes it
+            folder = os.path.dirname(folder)
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise TuningError(f"{folder}: {error.strerror}; legal: a folder that this user may read.") from error
+        try:
+            _lock(descriptor, folder)
+            yield
+        finally:
+            os.close(descriptor)
 
     def stamp(self):
-        """The stamp of what is installed; None for nothing, and for a package without one something that is no stamp."""
+        """The stamp of what is installed; None for nothing, and for a package without one an empty dict."""
         if not os.path.isdir(self.folder):
             return None
-        try:
-            with open(os.path.join(self.folder, "stamp.json"), encoding="utf-8") as stream:
-                return json.load(stream)
-        except (OSError, ValueError):
-            return {}
+        return read_object(os.path.join(self.folder, "stamp.json")) or {}
 
     def faults(self) -> list:
         """One phrase for each thing that an installation has and this one lacks: a pip that was stopped half way leaves such."""
@@ -73,10 +94,12 @@ class Environment:
         if len(records) != 1:
             return [f"the installed package has {len(records)} lists of its files"]
         names = [name for name in _recorded(records[0]) if not name.endswith(".pyc")]  # anybody may clear bytecode
+        if not names:
+            return ["the installed package has an empty list of its files"]
         lost = [name for name in names if not os.path.exists(os.path.join(self.packages, name))]
         if not lost and ENTRY_POINT not in _text(os.path.join(os.path.dirname(records[0]), "entry_points.txt")):
             lost = [f"entry point {ENTRY_POINT}"]
-        set_aside = self._found(SET_ASIDE)
+        set_aside = self._found(*SET_ASIDE)
         return [f"the installed package lacks {name}" for name in lost] + [
             f"pip left {os.path.basename(path)} behind" for path in set_aside
         ]
@@ -96,8 +119,10 @@ class Environment:
             with open(os.path.join(scratch, PACKAGE, "stamp.json"), "w", encoding="utf-8") as stream:
                 json.dump(stamp, stream, indent=2)
             self._try(scratch, "the library that was built")
-            self._pip_install(self._wheel(scratch))
-        self._refuse_half_installed(stamp)
+            wheel = self._wheel(scratch)
+            with self.alone():  # not before: builds beside each other do no harm
+                self._pip_install(wheel)
+                self._refuse_half_installed(stamp)
         say(f"installed into {self.packages}")
 
     def remove(self) -> bool:
@@ -105,7 +130,7 @@ class Environment:
         if not self.traces:
             return False
         self._run(["-m", "pip", "uninstall", "--yes", DISTRIBUTION], "/", PIP)
-        _delete(self.traces)  # a table, bytecode, or what an uninstall without pip left
+        delete(self.traces)  # a table, bytecode, or what an uninstall without pip left
         if self.traces:
             raise TuningError(
                 f"{self.traces[0]}: cannot be removed; legal: a folder that this user may write. Add become: true."
@@ -119,9 +144,10 @@ class Environment:
                 f"interpreter {self.interpreter}: cannot build a package: {ended.failure}. Legal: a Python with pip and setuptools. "
                 f"Install both into its environment (uv: `uv pip install --python {self.interpreter} pip setuptools`)."
             )
-        if int(ended.out.split(".")[0]) < 61:
+        version = (ended.out.split() or [""])[-1]  # a sitecustomize may have printed before
+        if not version.split(".")[0].isdigit() or int(version.split(".")[0]) < 61:
             raise TuningError(
-                f"setuptools {ended.out.strip()} of {self.interpreter}: legal: 61 or newer. Upgrade it in this environment."
+                f"setuptools {version} of {self.interpreter}: legal: 61 or newer. Upgrade it in this environment."
             )
 
     def _compile(self, scratch: str, compiler: Compiler) -> None:
@@ -181,7 +207,7 @@ class Environment:
             )
 
     def _refuse_half_installed(self, stamp: dict) -> None:
-        _delete(self._found(SET_ASIDE))  # of an earlier pip
+        delete(self._found(*SET_ASIDE))  # of an earlier pip
         try:
             if self.stamp() != stamp:
                 raise TuningError(
@@ -197,8 +223,9 @@ class Environment:
             self.remove()
             raise
 
-    def _found(self, pattern: str) -> list:
-        return sorted(glob.glob(os.path.join(glob.escape(self.packages), pattern)))
+    def _found(self, *patterns: str) -> list:
+        place = glob.escape(self.packages)
+        return sorted(path for pattern in patterns for path in glob.glob(os.path.join(place, pattern)))
 
     def _run(self, arguments: list, cwd: str, environment: dict) -> bounded_command.Ended:
         return bounded_command.run([self.interpreter, *arguments], self.timeout, {"HOME": "/", **environment}, cwd)
@@ -209,18 +236,46 @@ def _recorded(path: str) -> list:
     return [row[0] for row in csv.reader(_text(path).splitlines()) if row]
 
 
+def environment_of(interpreter: str, probe_timeout: float, timeout: float) -> Environment:
+    """The environment of ``interpreter``, which is started to tell its folders. Raises TuningError for one that does not start."""
+    if not os.path.isabs(interpreter):
+        raise TuningError(f"interpreter {interpreter!r}: legal: an absolute path. Set custom_allreduce_interpreter.")
+    resolved = Interpreter(interpreter, Service({}, None), probe_timeout).resolve()
+    return Environment(interpreter, resolved["purelib"], timeout)
+
+
+def read_object(path: str) -> Optional[dict]:
+    """The JSON object in this file; None for anything else that may stand there."""
+    try:
+        found = json.loads(_text(path))
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _lock(descriptor: int, folder: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno != errno.EWOULDBLOCK:
+            return  # a file system without locks
+        raise TuningError(
+            f"{folder}: another run installs, measures or removes the custom all-reduce here; legal: one at a time. Wait for its end: a build "
+            f"whose playbook was ended goes on to its own."
+        ) from error
+
+
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8") as stream:
-            return stream.read()
+        return read_plain(path, follow=True, most=LARGEST).decode("utf-8")
     except (OSError, ValueError):
         return ""
 
 
-def _delete(paths: list) -> None:
+def delete(paths: list) -> None:
     """As far as this user may."""
     for path in paths:
-        if os.path.isdir(path):
+        if os.path.isdir(path) and not os.path.islink(path):
             shutil.rmtree(path, ignore_errors=True)
             continue
         with contextlib.suppress(OSError):

@@ -5,16 +5,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
+import tempfile
 from typing import NamedTuple
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import bounded_command
-from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_environment import PACKAGE, Environment
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_environment import (
+    PACKAGE,
+    Environment,
+    delete,
+    read_object,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_question import LADDER
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 
 TABLE = "table.json"
+UNFINISHED = "the comparison with SGLang's own pcie_ipc has not ended"
 SLACK = 30  # seconds that the command line gets beyond its own limit, to say what was late
 
 
@@ -44,12 +53,16 @@ class Proof:
         self.path = os.path.join(place.folder, TABLE)
 
     def table(self):
-        """The table on the node, or None."""
-        try:
-            with open(self.path, encoding="utf-8") as stream:
-                return json.load(stream)
-        except (OSError, ValueError):
+        """The table on the node; an empty one where something else stands there, None for nothing."""
+        if not os.path.lexists(self.path):
             return None
+        return read_object(self.path) or {}
+
+    def refuse_unwritable(self) -> None:
+        """Before minutes go into figures that cannot be kept."""
+        folder = os.path.dirname(self.path)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise _unwritable(folder)
 
     def check(self, wanted: Wanted) -> Wanted:
         """What was proved: ``wanted``, or the way through the host's memory where stores do not arrive and that is allowed.
@@ -90,8 +103,10 @@ class Proof:
                 f"Legal: GPUs that nothing else uses. Stop the engine while this runs."
             )
         notes = {"remark": wanted.remark} if wanted.remark else {}
-        table = self._write(dict(table, model=wanted.gpu, **notes))
+        table = dict(table, model=wanted.gpu, **notes)
         if wanted.pcie_ipc:
+            # Whoever starts an engine, or ends this, before the verdict is there must not get the kernel switched on.
+            self._write(dict(table, enabled=False, reason=UNFINISHED))
             table["pcie_ipc"] = self._rival(wanted)
         return self._write(switched(judged(table), wanted.enable))
 
@@ -105,8 +120,10 @@ class Proof:
         return self._write(switched(table, enable))
 
     def forget(self) -> None:
-        if os.path.exists(self.path):
-            os.unlink(self.path)
+        """Raises TuningError where the table stays: an engine would trust it."""
+        delete([self.path] if os.path.lexists(self.path) else [])
+        if os.path.lexists(self.path):
+            raise _unwritable(self.path)
 
     def _ask(self, arguments: list, wanted: Wanted) -> dict:
         options = ["--json", "--timeout", self._timeout]
@@ -119,19 +136,46 @@ class Proof:
             [str(word) for word in argv], self._timeout + SLACK, {"HOME": home, **self._environment}
         )
         try:
-            answer = json.loads(ended.out)
+            answer = json.loads(_last_object(ended.out))
         except ValueError:
             return {"error": ended.failure}
-        return answer if isinstance(answer, dict) else {"error": ended.failure}
+        return answer if "error" in answer or "rows" in answer else {"error": ended.failure}
 
     def _write(self, table: dict) -> dict:
-        new = self.path + ".new"
-        with open(new, "w", encoding="utf-8") as stream:
-            json.dump(table, stream, indent=2)
-            stream.write("\n")
-        os.chmod(new, 0o644)
-        os.replace(new, self.path)
+        table = signed(table)
+        if os.path.isdir(self.path):
+            self.forget()
+        new = ""
+        try:
+            descriptor, new = tempfile.mkstemp(prefix=TABLE, suffix=".new", dir=os.path.dirname(self.path))
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                json.dump(table, stream, indent=2)
+                stream.write("\n")
+            os.chmod(new, 0o644)
+            os.replace(new, self.path)
+        except OSError as error:
+            raise _unwritable(self.path, f": {error.strerror}") from error
+        finally:
+            delete([new])  # there only where it did not become the table
         return table
+
+
+def _last_object(text: str) -> str:
+    """From the last line that begins an object: a sitecustomize may have printed before."""
+    begins = [found.start() for found in re.finditer(r"^\{", text, re.MULTILINE)]
+    return text[begins[-1] :] if begins else ""
+
+
+def _unwritable(path: str, why: str = "") -> TuningError:
+    return TuningError(
+        f"{path}: cannot be written{why}; legal: a folder that this user may write. Add become: true, or make room."
+    )
+
+
+def signed(table: dict) -> dict:
+    """With a digest of all the rest, by which a table is known that was damaged, or changed by hand."""
+    rest = {name: value for name, value in table.items() if name != "digest"}
+    return dict(rest, digest=hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()[:16])
 
 
 def judged(table: dict) -> dict:
@@ -157,8 +201,12 @@ def switched(table: dict, enable: bool) -> dict:
 
 def reasons_to_measure(table, build: str, wanted: Wanted) -> list:
     """One phrase for each thing that the table on the node lacks; empty where it answers what is asked."""
-    if not isinstance(table, dict):
+    if table is None:
         return ["nothing was measured yet"]
+    if table != signed(table):
+        return ["the table is damaged, or not the one that was written here"]
+    if table.get("reason") == UNFINISHED:
+        return [UNFINISHED]
     fell_back = wanted.fallback and wanted.transport == "peer" and table.get("remark")
     asked = {
         "build": build,

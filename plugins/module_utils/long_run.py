@@ -23,6 +23,12 @@ from typing import Callable, NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
 
+# Options of a module; the fragment long_run documents them.
+OPTIONS = {
+    "progress": {"type": "bool", "default": False},
+    "run": {"type": "str"},
+    "seen": {"type": "int", "default": 0},
+}
 PREFIX = "gpu_node_tuning-run-"
 LINES, RESULT, PROCESS, HEARD = "lines", "result.json", "process", "heard"
 LEASE = 60.0  # seconds without a question, after which nobody will ask any more

@@ -79,19 +79,8 @@ options:
     description: Time limit of the start of the interpreter that tells its folders, in seconds.
     type: float
     default: 20
-  progress:
-    description:
-      - Do what takes long beside the module, and return before it is done, with the way to ask on in C(running) and what it says in C(said).
-      - The action plugin of the same name sets it, asks on, shows the lines, and returns the result.
-    type: bool
-    default: false
-  run:
-    description: The run that a call with O(progress) has begun. The action plugin sets it.
-    type: str
-  seen:
-    description: How much of its lines is known. The action plugin sets it.
-    type: int
-    default: 0
+extends_documentation_fragment:
+  - gpu_node.tuning.long_run
 attributes:
   check_mode:
     description: Writes nothing and compiles nothing; predicts whether it would build, and why.
@@ -180,22 +169,18 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     allreduce_stamp,
     long_run,
 )
-from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_environment import Compiler, Environment
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_environment import (
+    Compiler,
+    Environment,
+    environment_of,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_preflight import Wanted, preflight
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
-from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
     number_in,
     probe_timeout,
     text_values,
 )
-
-
-def environment_of(params: dict) -> Environment:
-    """The interpreter's environment. Raises TuningError for an interpreter that does not start."""
-    timeout = number_in("build_timeout", params["build_timeout"], 0.1, 86400)
-    resolved = Interpreter(params["interpreter"], Service({}, None), probe_timeout(params)).resolve()
-    return Environment(params["interpreter"], resolved["purelib"], timeout)
 
 
 def present(module: AnsibleModule, place: Environment) -> dict:
@@ -243,7 +228,10 @@ def present(module: AnsibleModule, place: Environment) -> dict:
 
 def absent(module: AnsibleModule, place: Environment) -> dict:
     found = place.traces
-    changed = bool(found) if module.check_mode else place.remove()
+    changed = bool(found)
+    if found and not module.check_mode:
+        with place.alone():
+            changed = place.remove()
     diff = {"before": "".join(f"{path}\n" for path in found), "after": ""}
     return {"changed": changed, "diff": diff, "package": place.folder}
 
@@ -251,8 +239,12 @@ def absent(module: AnsibleModule, place: Environment) -> dict:
 def done(module: AnsibleModule) -> dict:
     if module.params["run"]:
         return long_run.answer(module, module.params["run"], module.params["seen"])
-    place = environment_of(module.params)
-    return present(module, place) if module.params["state"] == "present" else absent(module, place)
+    params = module.params
+    timeout = number_in(
+        "build_timeout (role variable custom_allreduce_build_timeout)", params["build_timeout"], 0.1, 86400
+    )
+    place = environment_of(params["interpreter"], probe_timeout(params), timeout)
+    return present(module, place) if params["state"] == "present" else absent(module, place)
 
 
 def refuse(reasons) -> None:
@@ -286,9 +278,7 @@ def main() -> None:
             "question": {"type": "dict"},
             "build_timeout": {"type": "float", "default": 600},
             "probe_timeout": {"type": "float", "default": 20},
-            "progress": {"type": "bool", "default": False},
-            "run": {"type": "str"},
-            "seen": {"type": "int", "default": 0},
+            **long_run.OPTIONS,
         },
         supports_check_mode=True,
     )

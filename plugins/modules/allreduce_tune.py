@@ -85,19 +85,8 @@ options:
     description: Time limit of the start of the interpreter that tells its folders, in seconds.
     type: float
     default: 20
-  progress:
-    description:
-      - Do what takes long beside the module, and return before it is done, with the way to ask on in C(running) and what it says in C(said).
-      - The action plugin of the same name sets it, asks on, shows the lines, and returns the result.
-    type: bool
-    default: false
-  run:
-    description: The run that a call with O(progress) has begun. The action plugin sets it.
-    type: str
-  seen:
-    description: How much of its lines is known. The action plugin sets it.
-    type: int
-    default: 0
+extends_documentation_fragment:
+  - gpu_node.tuning.long_run
 attributes:
   check_mode:
     description: Runs nothing on the GPUs; predicts whether it would measure, and why.
@@ -149,7 +138,10 @@ lines:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpu_node.tuning.plugins.module_utils import gpu_processes, long_run
-from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_environment import Environment
+from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_environment import (
+    Environment,
+    environment_of,
+)
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_lines import verdict
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_proof import (
     Proof,
@@ -159,7 +151,6 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_proof im
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_question import question_of
 from ansible_collections.gpu_node.tuning.plugins.module_utils.errors import TuningError
-from ansible_collections.gpu_node.tuning.plugins.module_utils.interpreter import Interpreter, Service
 from ansible_collections.gpu_node.tuning.plugins.module_utils.module_interface import (
     probe_timeout,
     text_values,
@@ -174,12 +165,9 @@ def wanted_of(params: dict) -> Wanted:
     return Wanted(asked.rows, asked.hidden, asked.margin, *switches, *ways)
 
 
-def proof_of(params: dict, progress: str = "") -> tuple:
-    """(the proof, the digest of the installed build or None)."""
+def proof_in(place: Environment, params: dict, progress: str = "") -> Proof:
     environment = text_values("service_environment", params["service_environment"])
-    resolved = Interpreter(params["interpreter"], Service({}, None), probe_timeout(params)).resolve()
-    place = Environment(params["interpreter"], resolved["purelib"], params["timeout"])
-    return Proof(place, environment, params["timeout"], progress), (place.stamp() or {}).get("digest")
+    return Proof(place, environment, params["timeout"], progress)
 
 
 def decide(module: AnsibleModule) -> dict:
@@ -187,11 +175,12 @@ def decide(module: AnsibleModule) -> dict:
     if params["run"]:
         return long_run.answer(module, params["run"], params["seen"])
     wanted = wanted_of(params)
-    proof, installed = proof_of(params)
+    place = environment_of(params["interpreter"], probe_timeout(params), params["timeout"])
+    proof, installed = proof_in(place, params), (place.stamp() or {}).get("digest")
     table = proof.table()
     reasons = reasons_to_measure(table, params["build"] or installed, wanted)
     if not reasons:
-        return keep(proof, table, wanted, module.check_mode)
+        return keep(proof, place, table, wanted, module.check_mode)
     if module.check_mode:
         return {
             "changed": True,
@@ -206,6 +195,7 @@ def decide(module: AnsibleModule) -> dict:
             f"Legal: what allreduce_build installed. Run that first."
         )
 
+    proof.refuse_unwritable()
     users = gpu_processes.users()
     if users.found and not params["allow_busy"]:
         raise TuningError(
@@ -214,8 +204,9 @@ def decide(module: AnsibleModule) -> dict:
         )
 
     def measure(progress: str) -> dict:
-        watched, _installed = proof_of(params, progress)
-        found = result(True, reasons, watched.tune(watched.check(wanted)))
+        watched = proof_in(place, params, progress)
+        with place.alone():
+            found = result(True, reasons, watched.tune(watched.check(wanted)))
         return dict(found, lines=found["lines"] + busy_lines(users))
 
     return long_run.carry_out(module, measure, abandon=True)  # it holds the GPUs
@@ -228,12 +219,13 @@ def busy_lines(users: gpu_processes.Users) -> list:
     return [f"the GPUs are in use by {users.words}"] if users.found else []
 
 
-def keep(proof: Proof, table: dict, wanted: Wanted, check_mode: bool) -> dict:
+def keep(proof: Proof, place: Environment, table: dict, wanted: Wanted, check_mode: bool) -> dict:
     """The figures that are there, on or off as it is wanted now."""
     after = switched(table, wanted.enable)
     changed = after != table
     if changed and not check_mode:
-        proof.switch(table, wanted.enable)
+        with place.alone():
+            proof.switch(table, wanted.enable)
     return result(changed, [], after)
 
 
@@ -265,9 +257,7 @@ def main() -> None:
             "pcie_ipc": {"type": "bool", "default": True},
             "timeout": {"type": "int", "default": 300},
             "probe_timeout": {"type": "float", "default": 20},
-            "progress": {"type": "bool", "default": False},
-            "run": {"type": "str"},
-            "seen": {"type": "int", "default": 0},
+            **long_run.OPTIONS,
         },
         supports_check_mode=True,
     )

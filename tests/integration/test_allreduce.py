@@ -8,7 +8,9 @@ Nothing here says that the kernel compiles or that its sums are right: tests/gpu
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import sysconfig
 from pathlib import Path
 
@@ -213,6 +215,35 @@ def test_off_where_it_lost_and_no_table_where_a_sum_is_wrong(fleet):
     assert not (built.folder / "table.json").exists()
 
 
+def test_what_was_damaged_is_made_anew_and_two_runs_do_not_meet(fleet):
+    built = Built(fleet)
+    built.play()
+    built.play_figures(US="3.0")
+    built.play()
+    table = built.folder / "table.json"
+    whole = json.loads(table.read_text())
+    table.write_text(json.dumps({name: whole[name] for name in whole if name != "rows"}))
+    (built.packages / "sitecustomize.py").write_text("print('some words of its own')\n")
+    mended = built.play()
+    assert mended.rc == 0, str(mended)
+    assert built.result(mended, "allreduce_tune")["reasons"] == [
+        "the table is damaged, or not the one that was written here"
+    ]
+    assert json.loads(table.read_text())["rows"] == whole["rows"]
+
+    (built.folder / "stamp.json").write_text("[1]")
+    looked = built.play("--check")
+    assert built.result(looked, "allreduce_build")["reasons"] == ["the stamp of the installed build is damaged"]
+    descriptor = os.open(built.packages, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    for options in ((), ("-e", "state=absent")):
+        held = built.play(*options)
+        assert held.rc == 2, str(held)
+        assert "another run installs, measures or removes the custom all-reduce here" in held.message(built.node)
+    os.close(descriptor)
+    assert table.exists()
+
+
 BAD = {
     "no compiler": ({"custom_allreduce_nvcc": "/nowhere/nvcc"}, ["nvcc '/nowhere/nvcc': no such program"]),
     "too old": (
@@ -228,6 +259,14 @@ BAD = {
         ["did not build", "no end within 4 s; it was stopped", "custom_allreduce_build_timeout"],
     ),
     "other abi": ({"custom_allreduce_nvcc": ("12.9", 3, None)}, ["has ABI 3, and this package needs 2"]),
+    "relative": (
+        {"custom_allreduce_interpreter": "python3"},
+        ["interpreter 'python3': legal: an absolute path. Set custom_allreduce_interpreter"],
+    ),
+    "build timeout": (
+        {"custom_allreduce_build_timeout": 0},
+        ["build_timeout (role variable custom_allreduce_build_timeout): 0.0; legal: a number from 0.1"],
+    ),
     "no rows": ({"custom_allreduce_rows": []}, ["custom_allreduce_rows: []; legal: one whole number or more"]),
     "margin": ({"custom_allreduce_margin": 5}, ["custom_allreduce_margin: 5; legal: a number from 0 to 0.9"]),
     "world": ({"custom_allreduce_world": 9}, ["custom_allreduce_world: 9; legal: 2 to 8"]),

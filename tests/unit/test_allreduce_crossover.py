@@ -78,6 +78,7 @@ def test_a_table_survives_its_file(tmp_path):
         ({"rows": [row(100, 1, 2, algorithm="ring")]}, r"rows\[0\].algorithm is 'ring', legal: one_shot, two_shot"),
         ({"rows": [row(100, 1, 2, threads=100)]}, r"rows\[0\].threads is 100, legal: 32 to 512, in steps of 32"),
         ({"rows": [row(100, float("nan"), 2)]}, r"rows\[0\].us is nan"),
+        ({"rows": [row(100, 10**400, 2)]}, r"rows\[0\].us is 1000"),
         ({"rows": [row(100, 1, 0)]}, r"rows\[0\].nccl_us is 0"),
         ({"rows": [row(200, 1, 2), row(100, 1, 2)]}, "not in ascending order"),
         ({"rows": [row(100, 1, 2), row(100, 1, 2)]}, "not in ascending order"),
@@ -94,7 +95,7 @@ def test_no_table(tmp_path, change, words):
         crossover.write(str(path), table(**change))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", "\x00"])
+@pytest.mark.parametrize("text", ["", "[]", "{", "\x00", "[" * 100000])
 def test_no_json_either(tmp_path, text):
     path = tmp_path / "table.json"
     path.write_text(text)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import pytest
@@ -121,3 +122,66 @@ def test_what_an_earlier_pip_left_is_a_fault_and_goes(place, tmp_path):
     set_aside(packages)
     assert place.remove() is True
     assert list(packages.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["[1]", "null", '"x"', "7", "[" * 100000, "{"])
+def test_a_stamp_of_another_form_is_damaged(place, tmp_path, text):
+    (tmp_path / "site-packages/pcie_allreduce/stamp.json").write_text(text)
+    assert place.stamp() == {}
+
+
+def test_a_fifo_keeps_nobody_waiting(place, tmp_path):
+    for name in ("pcie_allreduce/stamp.json", f"{INFO}/RECORD"):
+        (tmp_path / "site-packages" / name).unlink()
+        os.mkfifo(tmp_path / "site-packages" / name)
+    assert (place.stamp(), place.faults()) == ({}, ["the installed package has an empty list of its files"])
+
+
+def test_another_package_of_a_similar_name_stays(place, tmp_path):
+    packages = tmp_path / "site-packages"
+    (packages / "pcie_allreduce_tools").mkdir()
+    (packages / "pcie_allreduce-0.9.0.dist-info").symlink_to(tmp_path)
+    assert place.remove() is True
+    assert [path.name for path in packages.iterdir()] == ["pcie_allreduce_tools"]
+
+
+def test_one_at_a_time(place, tmp_path):
+    other = Environment("/opt/python", place.packages, 4)
+    held = (
+        "another run installs, measures or removes the custom all-reduce here; legal: one at a time. Wait for its end"
+    )
+    with place.alone(), pytest.raises(TuningError, match=held), other.alone():
+        pass
+    with other.alone(), pytest.raises(TuningError, match=held):
+        install(place)
+    assert (place.stamp(), place.faults()) == (OLD, [])
+    install(place)
+    shutil.rmtree(place.packages)  # pip has not made it yet
+    with place.alone():
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interpreter_has_an_absolute_path():
+    with pytest.raises(
+        TuningError, match=r"interpreter 'python3': legal: an absolute path\. Set custom_allreduce_interpreter"
+    ):
+        allreduce_environment.environment_of("python3", 5, 5)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("hello\n70.1.0\n", None),
+        ("60.9\n", "setuptools 60.9 of"),
+        ("", "setuptools  of"),
+        ("70\nbye", "setuptools bye of"),
+    ],
+)
+def test_the_version_of_setuptools_comes_last(tmp_path, monkeypatch, said, words):
+    place = Environment("/opt/python", str(tmp_path), 4)
+    monkeypatch.setattr(place, "_run", lambda *_arguments: Ended(0, said, "", ""))
+    if words is None:
+        place._refuse_without_tools()
+        return
+    with pytest.raises(TuningError, match=words):
+        place._refuse_without_tools()

@@ -102,3 +102,6 @@ def test_without_flashinfer_nothing_is_started(tmp_path, monkeypatch, capsys):
     (older / "pcie_ipc_ar.py").write_text("")
     assert rival.is_there()
     assert "flashinfer" not in sys.modules
+    path.write_text(json.dumps(table()))
+    assert command_line.main(["compare", "--table", str(path), "--json"]) == 2
+    assert "does not say what it was measured for" in json.loads(capsys.readouterr().out)["error"]

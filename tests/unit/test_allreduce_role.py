@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
@@ -25,6 +26,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_proof im
     Wanted,
     judged,
     reasons_to_measure,
+    signed,
     switched,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.allreduce_question import question_of
@@ -325,7 +327,7 @@ def table(**changes) -> dict:
         "rows": [row],
         "pcie_ipc": {"rows": [], "reason": "no FlashInfer"},
     }
-    return whole | changes
+    return signed(whole | changes)
 
 
 def test_figures_are_kept_as_long_as_they_answer_the_question():
@@ -344,6 +346,7 @@ def test_figures_are_kept_as_long_as_they_answer_the_question():
 def test_a_table_without_a_look_at_sglangs_own_kernel_is_measured_anew():
     without = table()
     del without["pcie_ipc"]
+    without = signed(without)
     assert reasons_to_measure(without, "abc", WANTED) == ["SGLang's own pcie_ipc was not looked at, and shall be"]
     assert reasons_to_measure(without, "abc", WANTED._replace(pcie_ipc=False)) == []
     assert reasons_to_measure(table(), "abc", WANTED._replace(pcie_ipc=False)) == [
@@ -431,6 +434,89 @@ def test_nothing_else_falls_back(monkeypatch, tmp_path, answer, wanted):
         proof.check(wanted)
     assert len(asked) == 1
     assert not (tmp_path / "table.json").exists()
+
+
+def test_a_table_that_is_not_the_one_that_was_written_is_measured_anew(monkeypatch, tmp_path):
+    proof, _asked = proof_that_says(monkeypatch, tmp_path, [table(), {"error": "none"}])
+    proof.tune(WANTED)
+    whole = proof.table()
+    assert reasons_to_measure(whole, "abc", WANTED) == []
+    damaged = ["the table is damaged, or not the one that was written here"]
+    for name in whole:
+        assert reasons_to_measure({key: whole[key] for key in whole if key != name}, "abc", WANTED) == damaged
+    faster = dict(whole, rows=[dict(whole["rows"][0], us=0.1)])
+    assert reasons_to_measure(faster, "abc", WANTED) == damaged
+    for text in ("", "[1]", "null", '"x"', "7", "[" * 100000, '{"a":' * 100000, "\udcff"):
+        (tmp_path / "table.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+        assert reasons_to_measure(proof.table(), "abc", WANTED) == damaged
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: os.symlink("/nowhere", path)])
+def test_what_stands_in_the_place_of_a_table_gives_way(monkeypatch, tmp_path, make):
+    path = tmp_path / "table.json"
+    proof, _asked = proof_that_says(monkeypatch, tmp_path, [table(), {"error": "none"}, {"error": "a wrong sum"}])
+    make(path)
+    assert reasons_to_measure(proof.table(), "abc", WANTED) == [
+        "the table is damaged, or not the one that was written here"
+    ]
+    proof.tune(WANTED)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["table.json"]
+    assert (proof.table()["enabled"], path.is_symlink(), path.stat().st_mode & 0o777) == (True, False, 0o644)
+    path.unlink()
+    make(path)
+    with pytest.raises(TuningError, match="a wrong sum"):
+        proof.check(WANTED)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_on_before_the_verdict_is_there(monkeypatch, tmp_path):
+    seen = []
+
+    def run(argv, _timeout, _environment):
+        if "compare" in argv:
+            seen.append(json.loads((tmp_path / "table.json").read_text()))
+        return bounded_command.Ended(0, json.dumps({"error": "none"} if "compare" in argv else table()), "", "")
+
+    monkeypatch.setattr(allreduce_proof.bounded_command, "run", run)
+    proof = allreduce_proof.Proof(Place(tmp_path), {}, 5)
+    assert proof.tune(WANTED)["enabled"] is True
+    assert [found["enabled"] for found in seen] == [False]
+    for pcie_ipc in (True, False):  # as long as it is not measured again, it stays off
+        assert reasons_to_measure(seen[0], "abc", WANTED._replace(pcie_ipc=pcie_ipc)) == [
+            "the comparison with SGLang's own pcie_ipc has not ended"
+        ]
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_it_is_measured(monkeypatch, tmp_path):
+    proof, _asked = proof_that_says(monkeypatch, tmp_path, [])
+    proof.refuse_unwritable()
+    monkeypatch.setattr(allreduce_proof.os, "access", lambda _path, _mode: False)
+    with pytest.raises(TuningError, match=r"cannot be written; legal: .* Add become: true"):
+        proof.refuse_unwritable()
+
+    def full(*_arguments, **_options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(allreduce_proof.os, "replace", full)
+    with pytest.raises(TuningError, match=r"table\.json: cannot be written: No space left on device; legal: "):
+        proof.switch(table(), False)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ('hello\n{\n  "error": null\n}\n', None),
+        ('{greeting}\n{"error": "x"}\n', "x"),
+        ("{}", "exit status 0; it said: {}"),
+        ("", "exit status 0; it said: nothing"),
+        ("[1]", "exit status 0; it said: [1]"),
+    ],
+)
+def test_what_a_command_line_says_behind_other_words(monkeypatch, tmp_path, said, error):
+    ended = bounded_command.Ended(0, said, "", "")
+    monkeypatch.setattr(allreduce_proof.bounded_command, "run", lambda *_arguments: ended)
+    assert allreduce_proof.Proof(Place(tmp_path), {}, 5)._ask(["check"], WANTED)["error"] == error
 
 
 def test_processes_on_the_gpus_are_named():

@@ -143,6 +143,8 @@ def compare(options) -> tuple:
     table = crossover.read(options.table)
     if not rival.is_there():
         raise Refused(f"{sys.executable} has no FlashInfer with pcie_ipc (0.7 or newer), so SGLang has none either")
+    if "hidden" not in table or "required_rows" not in table:
+        raise Refused(f"table {options.table} does not say what it was measured for; use one that tune wrote")
     width = ITEM_BYTES["bfloat16"]
     sizes = [rows * table["hidden"] * width for rows in table["required_rows"]]
     options.transport = table["transport"]

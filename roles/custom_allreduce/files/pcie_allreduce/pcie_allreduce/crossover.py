@@ -21,6 +21,7 @@ TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "table.json")
 MARGIN = 0.05  # a gain below this is within the noise of one measurement on a quiet node
 LEAST_RANKS, MOST_RANKS = 2, 8
 BLOCKS, THREADS = 1024, 512  # the most that a launch may ask for
+LONGEST_US = 1e9
 
 
 class TableError(Exception):
@@ -40,7 +41,7 @@ def read(path: str) -> dict:
             table = json.load(stream)
     except FileNotFoundError:
         raise TableError(f"no table {path}: nothing was measured on this node yet; run build_allreduce.yml") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise TableError(f"table {path} cannot be read: {error}; measure again with build_allreduce.yml") from error
     wrong = faults(table)
     if wrong:
@@ -155,7 +156,7 @@ def _count(most: int):
 
 
 def _time(value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < LONGEST_US
 
 
 _HEAD = (
