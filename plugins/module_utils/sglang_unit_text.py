@@ -42,7 +42,7 @@ class Settings(NamedTuple):
 def unit_text(settings: Settings) -> str:
     python, program = systemd_word(settings.interpreter), systemd_word(settings.program)
     nccl_log = "\n".join(f"Environment={name}={value}" for name, value in NCCL_LOG.items())
-    devices = "\n".join(f"DeviceAllow=char-{name} rw" for name in DEVICES)
+    devices = "\n".join(f"DeviceAllow=char-{name} rwm" for name in DEVICES)
     return f"""[Unit]
 Description=SGLang instance %i
 After=network-online.target nvidia-persistenced.service nvidia-fabricmanager.service
@@ -98,6 +98,7 @@ ProtectHome=tmpfs
 NoNewPrivileges=yes
 CapabilityBoundingSet=
 AmbientCapabilities=
+# m: what makes the devices, above, is held to this as well. The service itself has no capability for it.
 DevicePolicy=closed
 {devices}
 ProtectKernelTunables=yes
