@@ -79,6 +79,7 @@ class Fleet:
         self.nodes = nodes
         self.inventory = inventory
         self.scratch = scratch
+        self.timeout = 300  # seconds for one run
 
     def tune(self, *options: str, rc: int = 0, **extra) -> Play:
         return self.play("tune", *options, rc=rc, **extra)
@@ -136,7 +137,7 @@ class Fleet:
             **(settings or {}),
         }
         return subprocess.run(
-            command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment, timeout=300,
+            command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment, timeout=self.timeout,
             cwd=self.scratch,
         )  # fmt: skip
 

@@ -119,11 +119,15 @@ def _command(proc: str, pid: Optional[int]) -> str:
 
 
 def _control_group(proc: str, pid: Optional[int]) -> str:
-    """The path below systemd's own hierarchy: the only one of cgroup 2, the named one of cgroup 1."""
+    """The path below systemd's own hierarchy: the only one of cgroup 2, the named one of cgroup 1.
+
+    A container with cgroup 2 on a host that has both sees its host's named one too, and everything in it at the root.
+    """
     try:
         with open(os.path.join(proc, str(pid), "cgroup"), encoding="utf-8", errors="replace") as stream:
             rows = [line.rstrip("\n").split(":", 2) for line in stream]
     except OSError:
         return ""
     paths = {row[1]: row[2] for row in rows if len(row) == 3}
-    return paths.get("name=systemd") or paths.get("", "")
+    named, only = paths.get("name=systemd", ""), paths.get("", "")
+    return only if named in ("", "/") else named

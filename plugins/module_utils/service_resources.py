@@ -17,7 +17,7 @@ LITTLE_SHARED = 1024  # MiB; a container has 64 unless it is told otherwise
 FULL_DISK = 100  # MiB
 LITTLE_DISK = 5 * 1024  # MiB; kernels that are compiled at the first start take some GiB
 SYS_RESOURCE = 24  # the capability that raises limits
-# What a hardened unit sees another directory under.
+# What a hardened unit sees another directory under, and why. The role's unit shows what an instance names below those of ProtectHome.
 HIDDEN = {
     **dict.fromkeys(("/tmp", "/var/tmp"), "PrivateTmp"),  # noqa: S108 - nothing is written there
     **dict.fromkeys(("/home", "/root", "/run/user"), "ProtectHome"),
@@ -119,12 +119,32 @@ def check_profile(profile: dict) -> Check:
     return Check("profile", UNKNOWN, f"profile {name}: whether it is for this node is not known ({verdict})")
 
 
-def hidden_from_unit(path: str) -> Optional[str]:
-    """Why a hardened unit does not see ``path``; None where it does."""
-    for folder, setting in HIDDEN.items():
-        if path == folder or path.startswith(folder + "/"):
-            return f"a unit with {setting} sees nothing of {folder}"
+def hidden_from_unit(path: str, shown: Optional[str] = None) -> Optional[str]:
+    """Why the role's unit does not see ``path``, or what its symbolic links lead to; None where it does.
+
+    ``shown``: the directory that the unit shows where ``path`` is below /home, by default ``path`` itself.
+    """
+    there, what = [], shown or path
+    if _hiding(path)[1] == "ProtectHome":
+        # Shown is what stands there, wherever a link leads.
+        there = [what, os.path.realpath(what)]
+    for seen in dict.fromkeys((path, os.path.realpath(path))):
+        folder, setting = _hiding(seen)
+        if setting == "ProtectHome" and any(_is_below(seen, one) for one in there):
+            continue
+        if setting:
+            led = "" if seen == path else f", where {path} leads to"
+            return f"a unit with {setting} sees nothing of {folder}{led}"
     return None
+
+
+def _hiding(path: str) -> tuple:
+    found = [(folder, setting) for folder, setting in HIDDEN.items() if _is_below(path, folder)]
+    return found[0] if found else (None, None)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _nearest(path: str) -> str:

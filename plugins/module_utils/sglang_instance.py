@@ -385,7 +385,7 @@ def _pair(one, other):
 
 
 def _clash_of_ports(one, other):
-    hosts = [instance.get("host") or DEFAULT_HOST for instance in (one, other)]
+    hosts = [_address_of(instance) for instance in (one, other)]
     if hosts[0] != hosts[1] and not any(host in EVERYWHERE for host in hosts):
         return []
     said = " and ".join(dict.fromkeys(map(str, hosts)))
@@ -394,6 +394,11 @@ def _clash_of_ports(one, other):
         for port in _ports_of(one)
         if port in _ports_of(other)
     ]
+
+
+def _address_of(instance):
+    host = instance.get("host") or DEFAULT_HOST
+    return DEFAULT_HOST if host == "localhost" else host
 
 
 def _ports_of(instance):

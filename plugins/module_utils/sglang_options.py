@@ -54,6 +54,14 @@ FORMERLY = {
     },
 }
 
+# Values that SGLang's parser takes, and the server stumbles over when the old one has been stopped: option -> (words, lowest, highest).
+RANGES = {
+    "mem_fraction_static": ("above 0, at most 1", 1e-9, 1),
+    **dict.fromkeys(("tp_size", "pp_size", "dp_size", "nnodes"), ("1 or more", 1, math.inf)),
+}
+# A plugin may bring others, so only what is nearly one of these is taken for a slip.
+ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "NGRAM", "DFLASH", "DSPARK", "UNO")
+
 MAX_TEXT = 4096
 # What argparse takes for a number although it begins like an option.
 _NEGATIVE = re.compile(r"-\d+|-\d*\.\d+", re.ASCII)
@@ -207,7 +215,17 @@ def _fault(name, value, versions):
     form, value = _placed(name, plain(value), versions)
     if form is None:
         return _not_in(name, value, versions[0])
-    return _KINDS[form.kind](value, form)
+    return _KINDS[form.kind](value, form) or _beyond(name, value)
+
+
+def _beyond(name, value):
+    words, lowest, highest = RANGES.get(name, ("", -math.inf, math.inf))
+    if words and not lowest <= value <= highest:
+        return f"{value} is not legal. Legal: {words}"
+    if name == "speculative_algorithm" and value.upper() not in ALGORITHMS:
+        near = did_you_mean(value.upper(), ALGORITHMS)
+        return f"{show(value)} is no algorithm of SGLang, {near} Known: {', '.join(ALGORITHMS)}" if near else ""
+    return ""
 
 
 def _unknown(name):
@@ -224,7 +242,7 @@ def _unknown(name):
     begin = sorted(field for field in OPTIONS if len(spelled) > 1 and field.startswith(f"{spelled}_"))
     hint = f"did you mean {' or '.join(begin)}?" if 0 < len(begin) <= 3 else did_you_mean(spelled, OPTIONS)
     return (
-        f"SGLang has no such option{', ' + hint.rstrip('?') + '?' if hint else ''} "
+        f"SGLang has no such option{', ' + hint.rstrip('?') + '?' if hint else '.'} "
         f"Known are the {len(OPTIONS)} of SGLang {span(KNOWN_VERSIONS)}; "
         "`python -m sglang.launch_server --help` lists those of an installed one"
     )

@@ -18,6 +18,7 @@ from ansible_collections.gpu_node.tuning.plugins.module_utils import (
     sglang_gpu_checks,
     sglang_instance,
     sglang_model,
+    sglang_unit_text,
 )
 from ansible_collections.gpu_node.tuning.plugins.module_utils.bounded_child import ChildFailed, call_as
 from ansible_collections.gpu_node.tuning.plugins.module_utils.check_verdict import (
@@ -132,7 +133,7 @@ def _all(result: dict) -> list:
 
 def _refuse_bad_options(asked: Asked) -> None:
     for name, how in (asked.switches or {}).items():
-        if name not in CHECKS or str(how) not in HOW:
+        if name not in CHECKS or how not in (*HOW, False):
             raise TuningError(
                 f"checks: {name}: {how!r}; legal: {', '.join(CHECKS)}, each {', '.join(HOW)}. Write one of these in sglang_preflight."
             )
@@ -149,7 +150,9 @@ def _switched(checks: list, switches: Optional[dict]) -> list:
     """The checks as dictionaries; one that is off is named once, and says so."""
     found = []
     for check in checks:
-        switched = _switch(check, (switches or {}).get(check.check, REFUSE))
+        switched = _switch(
+            check, (switches or {}).get(check.check, REFUSE) or OFF
+        )  # off without quotes is false in YAML
         if switched not in found:
             found.append(switched)
     return [check._asdict() for check in found]
@@ -219,7 +222,7 @@ class _Seen(NamedTuple):
 def _look(instance: dict, planned: tuple, asked: Asked, account) -> _Seen:
     plan, args = planned[0], _args(instance, planned[0], asked)
     environment = _environment(instance, plan)
-    home = account.pw_dir if account else os.path.expanduser("~")
+    home = environment.get("HOME") or sglang_unit_text.home_of(str(instance.get("name")))
     path, draft = instance.get("model"), instance.get("draft_model")
     tokenizer = None if args.get("skip_tokenizer_init") else args.get("tokenizer_path") or path
     reader = account if os.geteuid() == 0 else None
@@ -255,7 +258,7 @@ def _in_child(path: str, load_format: str, tokenizer: Optional[str], revision, e
         below = service_resources.hidden_from_unit(path)
         if below:
             where = f"{path}: {below}. Move it, for instance below /srv."
-            found["findings"].append([WARNING, where])
+            found["findings"].insert(0, [REFUSED, where])
         return found
     nothing = {"config": None, "weights": None}
     if not model_cache.NAME.match(path):
@@ -269,16 +272,15 @@ def _in_child(path: str, load_format: str, tokenizer: Optional[str], revision, e
     if place.path:
         return sglang_model.inspect(place.path, str(load_format), place.path if tokenizer == path else tokenizer)
     told = f"{path}: is not in the cache {place.cache}"
+    fetch = f"Fetch it first, as the service's user: HF_HUB_CACHE={place.cache} hf download {path}"
     if model_cache.is_offline(environment):
         return {
             **nothing,
-            "findings": [
-                [REFUSED, f"{told}, and HF_HUB_OFFLINE forbids a download. Fetch it first: hf download {path}"]
-            ],
+            "findings": [[REFUSED, f"{told}, and HF_HUB_OFFLINE forbids a download. {fetch}"]],
         }
     return {
         **nothing,
-        "findings": [[UNKNOWN, f"{told}: SGLang would download it at its start. Fetch it first: hf download {path}"]],
+        "findings": [[UNKNOWN, f"{told}: SGLang would download it at its start. {fetch}"]],
     }
 
 

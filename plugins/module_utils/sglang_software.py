@@ -54,9 +54,10 @@ def check_software(starter: Starter, environment: dict) -> tuple:
     if found["version"] is None:
         return Check("sglang", REFUSED, f"interpreter {starter.executable}: has no SGLang. {INSTALL}"), NOTHING
     told = f"SGLang {found['version']} in {starter.executable}"
-    below = hidden_from_unit(starter.executable) or hidden_from_unit(os.path.realpath(starter.executable))
+    below = hidden_from_unit(starter.executable, starter.executable.rpartition("/bin/")[0] or None)
     if below:
-        return Check("sglang", WARNING, f"{told}: {below}. {INSTALL}"), found
+        why = f"{told}: {below}. Make the environment elsewhere, for instance below /opt, from a Python that lies elsewhere, too (sglang_interpreter)."
+        return Check("sglang", REFUSED, why), found
     if found["version"] not in KNOWN_VERSIONS:
         known = ", ".join(KNOWN_VERSIONS)
         return Check(

@@ -124,6 +124,10 @@ def journal(unit: Unit, invocation: str = "", since: str = "", lines: int = LINE
     argv += [f"--since={since}"] if since else []
     ended = ask([*argv, *of], LIMIT, {})
     if ended.code != 0:
+        if "timestamp" in ended.failure:
+            raise TuningError(
+                f"since: {since!r}; legal: what `journalctl --since` takes, such as today, -2h or '2026-11-30 10:00'."
+            )
         raise TuningError(
             f"unit {unit.name}: its journal cannot be read: {ended.failure}. Become root, or name a saved log with path."
         )
@@ -133,6 +137,15 @@ def journal(unit: Unit, invocation: str = "", since: str = "", lines: int = LINE
             "a unit that was never started has none, and one with StandardOutput= has it in a file: name that with path."
         )
     return ended.out, ended.out.count("\n") >= lines
+
+
+def lines_of_start(unit: Unit, pattern: str, ask=bounded_command.run) -> str:
+    """Lines of this start that match, and no others: the journal of a server that has run for weeks is gigabytes. Raises TuningError."""
+    argv = ["journalctl", "--no-pager", "--quiet", "--output=cat", f"--grep={pattern}"]
+    ended = ask([*argv, f"_SYSTEMD_INVOCATION_ID={unit.invocation}"], LIMIT, {})
+    if ended.code != 0 and not (ended.code == 1 and not ended.err.strip()):  # 1: no line matches
+        raise TuningError(f"unit {unit.name}: its journal cannot be read: {ended.failure}. Become root.")
+    return ended.out
 
 
 def kernel_words(unit: Unit, ask=bounded_command.run) -> str:

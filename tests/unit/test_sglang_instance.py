@@ -295,6 +295,11 @@ def one(name, **fields):
         ),
         ([one("a", host="10.0.0.1"), one("b", host="10.0.0.2", gpus=[1])], 2, []),
         (
+            [one("a", host="localhost"), one("b", gpus=[1])],
+            2,
+            ["sglang_instances['a'] and ['b']: both listen on port 30000 (127.0.0.1). Give each its own."],
+        ),
+        (
             [one("a", host="0.0.0.0"), one("b", host="10.0.0.2", gpus=[1])],  # noqa: S104 - text
             2,
             ["sglang_instances['a'] and ['b']: both listen on port 30000 (0.0.0.0 and 10.0.0.2). Give each its own."],

@@ -128,7 +128,7 @@ def test_what_it_was_is_in_the_catalogue():
     [
         ("mem_fraction_sttic", "SGLang has no such option, did you mean mem_fraction_static?"),
         ("tp", "did you mean tp_size?"),
-        ("nonsense", "SGLang has no such option Known are"),
+        ("nonsense", "SGLang has no such option. Known are"),
         ("--tp-size", "write tp_size: options are named as SGLang's own fields, without dashes"),
         ("tensor_parallel_size", "Write tp_size; what it is called in the installed version is seen to"),
         ("cuda_graph_max_bs", "Write cuda_graph_max_bs_decode;"),
@@ -339,3 +339,36 @@ def test_whatever_has_no_complaint_can_be_written(args, version):
     for word in words(args, version):
         assert isinstance(word, str)
         assert "\0" not in word
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ({"mem_fraction_static": 5.0}, "args.mem_fraction_static: 5.0 is not legal. Legal: above 0, at most 1."),
+        ({"mem_fraction_static": 0}, "args.mem_fraction_static: 0 is not legal. Legal: above 0, at most 1."),
+        ({"tp_size": 0}, "args.tp_size: 0 is not legal. Legal: 1 or more."),
+        ({"pp_size": -2}, "args.pp_size: -2 is not legal. Legal: 1 or more."),
+        (
+            {"speculative_algorithm": "EAGEL3"},
+            "'EAGEL3' is no algorithm of SGLang, did you mean EAGLE3 or EAGLE? Known:",
+        ),
+        ({"extra_args": "--x"}, "args.extra_args: SGLang has no such option. Known are"),
+    ],
+)
+def test_what_a_parser_takes_and_no_server_survives(args, said):
+    (found,) = complaints(args, "0.5.23", "args")
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"mem_fraction_static": 1},
+        {"tp_size": 1},
+        {"speculative_algorithm": "eagle3"},
+        {"speculative_algorithm": "MY_PLUGIN"},
+        {"speculative_algorithm": None},
+    ],
+)
+def test_values_at_the_edge_and_of_a_plugin_pass(args):
+    assert complaints(args, "0.5.23", "args") == []

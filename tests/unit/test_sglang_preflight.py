@@ -21,7 +21,6 @@ from ansible_collections.gpu_node.tuning.plugins.modules import sglang_preflight
 from .sglang_nodes import PlayedNode
 from .small_models import shard_bytes, write_model
 
-HIDDEN = dict(preflights.service_resources.HIDDEN)
 EIGHT = ((97887, 0, 97249),) * 8  # MiB: 94.97 GiB free on each
 UNIT = "sglang@kimi.service"
 
@@ -103,13 +102,27 @@ def test_an_interpreter_that_the_user_may_not_start(node):
     assert "user nobody may not start it" in refusals(node.look(user="nobody"))["sglang"]
 
 
-@pytest.mark.parametrize("folder", ["/tmp", "/home", "/root"])  # noqa: S108
-def test_what_a_hardened_unit_does_not_see(node, monkeypatch, folder):
-    monkeypatch.setattr(preflights.service_resources, "HIDDEN", {str(node.root): HIDDEN[folder]})
+def test_what_a_hardened_unit_does_not_see(node, monkeypatch):
+    monkeypatch.setattr(preflights.service_resources, "HIDDEN", {str(node.root): "PrivateTmp"})
     found = node.look()
     for check in ("sglang", "model"):
-        (message,) = checks(found, check, "warning")
-        assert f"a unit with {HIDDEN[folder]} sees nothing of {node.root}" in message
+        assert f"a unit with PrivateTmp sees nothing of {node.root}. M" in refusals(found)[check]
+
+
+def test_what_the_unit_shows_below_home(node, monkeypatch):
+    """A model, and an environment with a Python from elsewhere: its drop-in has BindReadOnlyPaths for both."""
+    monkeypatch.setattr(preflights.service_resources, "HIDDEN", {str(node.root): "ProtectHome"})
+    assert refusals(node.look()) == {}
+
+
+def test_a_link_into_what_the_unit_does_not_see(node, monkeypatch, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    node.model.rename(home / "model")
+    node.model.symlink_to(home / "model")
+    monkeypatch.setattr(preflights.service_resources, "HIDDEN", {str(home): "ProtectHome"})
+    (message,) = checks(node.look(), "model", "refused")
+    assert f"{node.model}: a unit with ProtectHome sees nothing of {home}, where {node.model} leads to" in message
 
 
 def test_another_version_than_the_known_ones(tmp_path, monkeypatch):
@@ -184,7 +197,9 @@ def test_a_model_by_name(node):
     found = node.look({"model": "moonshotai/Kimi-K2.5"})
     assert "SGLang would download it at its start" in checks(found, "model", "unknown")[0]
     found = node.look({"model": "moonshotai/Kimi-K2.5", "environment": {"HF_HUB_OFFLINE": "1"}})
-    assert "HF_HUB_OFFLINE forbids a download" in refusals(found)["model"]
+    message = refusals(found)["model"]
+    assert "HF_HUB_OFFLINE forbids a download" in message
+    assert "HF_HUB_CACHE=/var/cache/sglang/kimi/.cache/huggingface/hub hf download moonshotai/Kimi-K2.5" in message
 
 
 def test_a_draft_for_another_model(node, tmp_path):
@@ -438,6 +453,13 @@ def test_two_instances_on_one_port(node):
     assert "both listen on port" in refusals(found)["together"]
 
 
+@pytest.mark.parametrize("off", ["off", False])
+def test_off_is_off_with_and_without_quotes(node, off):
+    """YAML reads a bare off as false."""
+    found = node.look({"model": "/nowhere"}, switches={"model": off})
+    assert checks(found, "model") == ["not checked: sglang_preflight has model: off"]
+
+
 def test_switches(node):
     found = node.look({"model": "/nowhere"}, switches={"model": "warn", "port": "off"})
     assert refusals(found) == {}
@@ -447,6 +469,8 @@ def test_switches(node):
         node.look(switches={"modle": "off"})
     with pytest.raises(TuningError, match=r"legal: .*, each refuse, warn, off"):
         node.look(switches={"model": "ignore"})
+    with pytest.raises(TuningError, match="model: True; legal"):
+        node.look(switches={"model": True})
 
 
 def test_one_message_has_every_refusal(node):

@@ -144,10 +144,41 @@ def test_the_journal_since():
     assert ask.asked[-1][-2:] == ["--since=10 min ago", "--unit=a.service"]
 
 
+def test_a_time_that_is_none():
+    ask = answers("")
+    unit = sglang_unit.unit_of("a", ask)
+    with pytest.raises(TuningError, match=r"since: 'soon'; legal: what `journalctl --since` takes"):
+        sglang_unit.journal(
+            unit, since="soon", ask=lambda *_arguments: Ended(1, "", "Failed to parse timestamp: soon", "")
+        )
+
+
 def test_a_journal_with_nothing_in_it():
     ask = answers("")
     with pytest.raises(TuningError, match=r"the journal has nothing of it since today. Become root, .*StandardOutput"):
         sglang_unit.journal(sglang_unit.unit_of("a", ask), since="today", ask=ask)
+
+
+def test_lines_of_one_start_that_match():
+    ask = answers("server_args=x\n")
+    unit = sglang_unit.unit_of("a", ask)
+    assert sglang_unit.lines_of_start(unit, "a|b", ask) == "server_args=x\n"
+    assert ask.asked[-1][-2:] == ["--grep=a|b", f"_SYSTEMD_INVOCATION_ID={unit.invocation}"]
+    for ended in (Ended(1, "", "", ""), Ended(0, "", "", "")):
+        assert sglang_unit.lines_of_start(unit, "a|b", lambda *_arguments, ended=ended: ended) == ""
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        Ended(1, "", "Compiled without pattern matching support", ""),
+        Ended(None, "", "", "no end within 20 s; it was stopped"),
+    ],
+)
+def test_lines_that_could_not_be_asked_for_are_not_taken_for_none(ended):
+    unit = sglang_unit.unit_of("a", answers())
+    with pytest.raises(TuningError, match=r"a\.service: its journal cannot be read"):
+        sglang_unit.lines_of_start(unit, "a", lambda *_arguments: ended)
 
 
 def test_only_faults_of_gpus_are_taken_from_the_kernel():
