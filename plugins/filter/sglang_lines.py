@@ -6,7 +6,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: sglang_lines
 short_description: Show the instances of SGLang of several nodes as a table
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Gives the lines of a table with every instance, whether it was started, how long that took, and what stays unproved.
 author:

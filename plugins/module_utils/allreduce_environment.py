@@ -108,6 +108,11 @@ class Environment:
         self, files: dict, stamp: dict, compiler: Compiler, say: Callable[[str], None] = lambda line: None
     ) -> None:
         """``say`` hears of every step. Raises TuningError; then the old package is still there, whole, or, where it was being replaced, none."""
+        if shut := self._shut():
+            raise TuningError(
+                f"{shut}: cannot be written; legal: an environment that this user may write. Nothing was installed. Add become: true, or name "
+                f"another interpreter."
+            )
         self._refuse_without_tools()
         os.umask(0o022)  # the engine may run as another user than this
         with tempfile.TemporaryDirectory(prefix="gpu_node_tuning-allreduce-") as scratch:
@@ -129,13 +134,18 @@ class Environment:
         """Whether there was anything to remove. Raises TuningError where something stays."""
         if not self.traces:
             return False
+        if shut := self._shut():
+            raise _irremovable(shut)  # before anything of it is gone
         self._run(["-m", "pip", "uninstall", "--yes", DISTRIBUTION], "/", PIP)
         delete(self.traces)  # a table, bytecode, or what an uninstall without pip left
         if self.traces:
-            raise TuningError(
-                f"{self.traces[0]}: cannot be removed; legal: a folder that this user may write. Add become: true."
-            )
+            raise _irremovable(self.traces[0])
         return True
+
+    def _shut(self) -> Optional[str]:
+        """A folder that this user may not write: pip would lose half of the old package before it noticed. None for none."""
+        folders = filter(os.path.isdir, [self.packages, *self.traces])
+        return next((folder for folder in folders if not os.access(folder, os.W_OK | os.X_OK)), None)
 
     def _refuse_without_tools(self) -> None:
         ended = self._run(["-c", "import pip, setuptools; print(setuptools.__version__)"], "/", {})
@@ -240,8 +250,10 @@ def environment_of(interpreter: str, probe_timeout: float, timeout: float) -> En
     """The environment of ``interpreter``, which is started to tell its folders. Raises TuningError for one that does not start."""
     if not os.path.isabs(interpreter):
         raise TuningError(f"interpreter {interpreter!r}: legal: an absolute path. Set custom_allreduce_interpreter.")
-    resolved = Interpreter(interpreter, Service({}, None), probe_timeout).resolve()
-    return Environment(interpreter, resolved["purelib"], timeout)
+    packages = Interpreter(interpreter, Service({}, None), probe_timeout).resolve()["purelib"]
+    if os.path.isdir(packages) and not os.access(packages, os.R_OK | os.X_OK):
+        raise TuningError(f"{packages}: cannot be read; legal: a folder that this user may read. Add become: true.")
+    return Environment(interpreter, packages, timeout)
 
 
 def read_object(path: str) -> Optional[dict]:
@@ -251,6 +263,10 @@ def read_object(path: str) -> Optional[dict]:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _irremovable(path: str) -> TuningError:
+    return TuningError(f"{path}: cannot be removed; legal: a folder that this user may write. Add become: true.")
 
 
 def _lock(descriptor: int, folder: str) -> None:

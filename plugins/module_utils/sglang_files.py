@@ -171,6 +171,7 @@ def common_files(settings: Settings) -> list:
     return [
         Wanted(PROGRAM, inspect.getsource(sglang_before_start).encode(), 0o644),
         Wanted(sglang_unit_text.UNIT, sealed(sglang_unit_text.unit_text(settings).encode()), 0o644),
+        Wanted(sglang_unit_text.DEVICES_UNIT, sealed(sglang_unit_text.devices_unit_text().encode()), 0o644),
     ]
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_instance import systemd_word
 
 UNIT = "/etc/systemd/system/sglang@.service"
+DEVICES_UNIT = "/etc/systemd/system/sglang-devices.service"
 LOADS = 3  # starts that may fail before systemd gives up
 CACHE = "/var/cache/sglang"  # with the instance's name: its home directory
 PAUSE = 30  # seconds between two starts
@@ -42,11 +43,11 @@ class Settings(NamedTuple):
 def unit_text(settings: Settings) -> str:
     python, program = systemd_word(settings.interpreter), systemd_word(settings.program)
     nccl_log = "\n".join(f"Environment={name}={value}" for name, value in NCCL_LOG.items())
-    devices = "\n".join(f"DeviceAllow=char-{name} rwm" for name in DEVICES)
+    devices = "\n".join(f"DeviceAllow=char-{name} rw" for name in DEVICES)
     return f"""[Unit]
 Description=SGLang instance %i
-After=network-online.target nvidia-persistenced.service nvidia-fabricmanager.service
-Wants=network-online.target
+After=network-online.target nvidia-persistenced.service nvidia-fabricmanager.service sglang-devices.service
+Wants=network-online.target sglang-devices.service
 # Longer than {LOADS} loads of the weights: systemd gives up on an instance that cannot start, and not on one that fails once a day.
 StartLimitIntervalSec={LOADS * (settings.start_timeout + PAUSE)}
 StartLimitBurst={LOADS}
@@ -57,8 +58,6 @@ Type=exec
 User={settings.user}
 Group={settings.group}
 WorkingDirectory=%S/sglang/%i
-# Without new privileges CUDA cannot make its devices: after a boot somebody else has to.
-ExecStartPre=+-/bin/sh -c "if command -v nvidia-modprobe; then nvidia-modprobe -u -c 0; fi"
 ExecStartPre={python} {program} /etc/gpu_node_tuning/sglang/%i.json
 {exec_start(settings.interpreter)}
 TimeoutStartSec={settings.start_timeout}
@@ -98,7 +97,6 @@ ProtectHome=tmpfs
 NoNewPrivileges=yes
 CapabilityBoundingSet=
 AmbientCapabilities=
-# m: what makes the devices, above, is held to this as well. The service itself has no capability for it.
 DevicePolicy=closed
 {devices}
 ProtectKernelTunables=yes
@@ -120,6 +118,19 @@ SystemCallErrorNumber=EPERM
 
 [Install]
 WantedBy=multi-user.target
+"""
+
+
+def devices_unit_text() -> str:
+    """A unit of its own, because what an instance may do with devices holds for its ExecStartPre= too, and is settled before that runs."""
+    return """[Unit]
+Description=NVIDIA's devices for the instances of SGLang
+After=systemd-modules-load.service nvidia-persistenced.service
+
+[Service]
+# Without new privileges CUDA cannot make its devices, and after a boot nobody may have made them. Each start of an instance asks again.
+Type=oneshot
+ExecStart=-/bin/sh -c "if command -v nvidia-modprobe; then nvidia-modprobe -u -c 0; fi"
 """
 
 

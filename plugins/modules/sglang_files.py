@@ -7,10 +7,10 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: sglang_files
 short_description: Write the systemd unit and the configuration of SGLang's instances
-version_added: 0.2.0
+version_added: 0.1.0
 description:
-  - Writes the unit C(sglang@.service), a drop-in and a configuration for every instance, their keys, and the program that reads the
-    tuning back before every start.
+  - Writes the units C(sglang@.service) and C(sglang-devices.service), a drop-in and a configuration for every instance, their keys, and the
+    program that reads the tuning back before every start.
   - Compares what every running instance was started with to what is declared now, and says which have to be restarted, and why. Starts
     and stops nothing.
   - A file that somebody has edited by hand is named, and its copy is kept before it is replaced.
@@ -218,7 +218,7 @@ def gone_of(params: dict, wanted: list) -> list:
             path for name, _f in wanted if name for path in sglang_files.paths_of(name).values() if path not in paths
         ]
     left = set(sglang_files.instances_on_node()) - set(params["names"])
-    common = [] if left else [sglang_unit_text.UNIT, sglang_files.PROGRAM]
+    common = [] if left else [sglang_unit_text.UNIT, sglang_unit_text.DEVICES_UNIT, sglang_files.PROGRAM]
     return [path for name in params["names"] for path in sglang_files.paths_of(name).values()] + common
 
 

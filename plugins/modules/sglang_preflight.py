@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: sglang_preflight
 short_description: Find out in seconds whether SGLang can start as declared, before it loads a weight
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Loading the weights of a large model takes minutes, and SGLang finds out about most faults afterwards. This module looks first, at the
     files of the models, the options, the port, the GPUs, the disk, the limits, and whether the GPU memory leaves room for the KV cache.

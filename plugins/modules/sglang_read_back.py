@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: sglang_read_back
 short_description: Read back what NCCL and the custom all-reduce say in the ranks of a running instance of SGLang
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Compares what NCCL wrote into the logs of every rank with the variables that are declared, and looks for the custom all-reduce where
     the profile wants it.

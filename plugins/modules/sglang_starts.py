@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: sglang_starts
 short_description: Keep good starts of SGLang, and go back to one
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Keeps what a good start was made of - unit, drop-in, configuration, the generation of the tuning, the profile - in the state
     directory, with checksums, so that a play can go back to it.

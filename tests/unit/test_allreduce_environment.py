@@ -145,6 +145,27 @@ def test_another_package_of_a_similar_name_stays(place, tmp_path):
     assert [path.name for path in packages.iterdir()] == ["pcie_allreduce_tools"]
 
 
+@pytest.mark.parametrize("shut", ["", "pcie_allreduce", INFO])
+def test_what_cannot_be_replaced_or_removed_whole_stays_whole(place, tmp_path, monkeypatch, shut):
+    folder = str(tmp_path / "site-packages" / shut).rstrip("/")
+    monkeypatch.setattr(allreduce_environment.os, "access", lambda path, _mode: path != folder)
+    with pytest.raises(TuningError, match=rf"{folder}: cannot be removed; legal: .* Add become: true"):
+        place.remove()
+    with pytest.raises(
+        TuningError, match=rf"{folder}: cannot be written; legal: .* Nothing was installed\. Add become: true"
+    ):
+        install(place)
+    assert (place.stamp(), place.faults()) == (OLD, [])
+
+
+def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(allreduce_environment.Interpreter, "resolve", lambda _self: {"purelib": str(tmp_path)})
+    assert allreduce_environment.environment_of("/opt/python", 5, 5).packages == str(tmp_path)
+    monkeypatch.setattr(allreduce_environment.os, "access", lambda _path, _mode: False)
+    with pytest.raises(TuningError, match=r"cannot be read; legal: .* Add become: true"):
+        allreduce_environment.environment_of("/opt/python", 5, 5)
+
+
 def test_one_at_a_time(place, tmp_path):
     other = Environment("/opt/python", place.packages, 4)
     held = (

@@ -36,6 +36,7 @@ def played(tmp_path, monkeypatch):
     units = tmp_path / "units"
     units.mkdir()
     monkeypatch.setattr(sglang_unit_text, "UNIT", str(units / "sglang@.service"))
+    monkeypatch.setattr(sglang_unit_text, "DEVICES_UNIT", str(units / "sglang-devices.service"))
     monkeypatch.setattr(sglang_files, "CONFIGURATION", str(tmp_path / "etc"))
     monkeypatch.setattr(sglang_files, "PROGRAM", str(tmp_path / "before_start.py"))
     monkeypatch.setattr(sglang_files, "RUNTIME", str(tmp_path / "run"))
@@ -71,7 +72,7 @@ def paths_of(changes):
 
 
 def test_a_second_look_finds_nothing_to_do(files):
-    assert len(sglang_files.changes(files(), [])) == 5
+    assert len(sglang_files.changes(files(), [])) == 6
     written(files())
     assert sglang_files.changes(files(), []) == []
 

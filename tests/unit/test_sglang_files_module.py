@@ -23,6 +23,7 @@ def run(capsys, tmp_path, monkeypatch):
     """Function that runs a module with options, on a node whose files are below ``tmp_path``: its answer."""
     (tmp_path / "units").mkdir()
     monkeypatch.setattr(sglang_unit_text, "UNIT", str(tmp_path / "units" / "sglang@.service"))
+    monkeypatch.setattr(sglang_unit_text, "DEVICES_UNIT", str(tmp_path / "units" / "sglang-devices.service"))
     monkeypatch.setattr(files, "CONFIGURATION", str(tmp_path / "etc"))
     monkeypatch.setattr(files, "PROGRAM", str(tmp_path / "before_start.py"))
     monkeypatch.setattr(files, "RUNTIME", str(tmp_path / "run"))

@@ -245,3 +245,16 @@ def test_the_program_leaves_what_it_started_with(declared, tmp_path, monkeypatch
     started = json.loads((tmp_path / "started.json").read_text())
     assert started["generation"] == 3
     assert started["parts"] == sglang_before_start.parts_of(declared)
+
+
+def test_devices_are_made_outside_of_the_instance_s_unit_and_before_it():
+    """DevicePolicy= holds for every process of a unit, those with a plus too."""
+    text = sglang_unit_text.unit_text(SETTINGS)
+    assert "nvidia-modprobe" not in text
+    for setting in ("After=", "Wants="):
+        (line,) = [line for line in text.splitlines() if line.startswith(setting)]
+        assert "sglang-devices.service" in line.split("=")[1].split()
+    devices = sglang_unit_text.devices_unit_text()
+    assert "DevicePolicy" not in devices
+    assert "RemainAfterExit" not in devices, "each start of an instance asks again"
+    assert "nvidia-modprobe -u -c 0" in devices
