@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple, Optional
 
 from ansible_collections.gpu_node.tuning.plugins.module_utils import gpu_holders, sglang_weights
@@ -56,6 +57,30 @@ def used(instance: dict, args: dict, gpus: Gpus) -> list:
     first, step = args.get("base_gpu_id"), sglang_weights.count(args, "gpu_id_step")
     first = first if isinstance(first, int) and first > 0 else 0
     return chosen(instance, gpus)[first::step][: gpus_needed(args)]
+
+
+def one_gpu_by_two_names(instances: list, gpus: Gpus) -> list:
+    """A complaint for each two instances of which one names a GPU by its number, and the other the same by its name."""
+    found = []
+    named = [
+        (instance, instance["gpus"])
+        for instance in instances
+        if isinstance(instance.get("gpus"), list) and not _is_on_cpu(instance.get("args"))
+    ]
+    for (one, its), (other, others) in itertools.combinations(named, 2):
+        if not its or not others or set(map(str, its)) & set(map(str, others)):
+            continue  # all of them, or the same words: sglang_instance has said so
+        shared = sorted({gpu.index for gpu in chosen(one, gpus)} & {gpu.index for gpu in chosen(other, gpus)})
+        if shared:
+            names = f"sglang_instances[{one.get('name')!r}] and [{other.get('name')!r}]"
+            found.append(
+                f"{names}: both use GPU {', '.join(map(str, shared))}, under another name. Give each its own gpus."
+            )
+    return found
+
+
+def _is_on_cpu(args: object) -> bool:
+    return isinstance(args, dict) and args.get("device") == "cpu"
 
 
 def _is_named(gpu: Gpu, name: object) -> bool:

@@ -194,6 +194,7 @@ def _planned(instance: dict, asked: Asked, version: str) -> tuple:
 def _together(asked: Asked, gpus: sglang_gpu_checks.Gpus) -> list:
     count = len(gpus.found) if not gpus.missing else None
     found = sglang_instance.complaints_together(asked.instances, count)
+    found += sglang_gpu_checks.one_gpu_by_two_names(asked.instances, gpus)
     if found:
         return [Check("together", REFUSED, complaint) for complaint in found]
     return (

@@ -104,6 +104,13 @@ def choose(state: StateDirectory, name: str, failed_parts: dict, generation: Opt
     start = good[0]
     if start.manifest["machine_id"] != state.machine_id:
         return None, f"The good start on record is of another machine.{note}"
+    keys = _declared(start)["keys"]
+    if keys and not os.path.exists(keys):
+        way_on = "Set api_key of the instance again, and run with the known-good profile."
+        return (
+            None,
+            f"The good start {start.number} had keys, which are in no record, and {keys} is gone. {way_on}{note}",
+        )
     if start.manifest["parts"] == failed_parts and start.manifest["generation"] == generation:
         when = start.manifest["time"]
         return (
@@ -115,11 +122,14 @@ def choose(state: StateDirectory, name: str, failed_parts: dict, generation: Opt
 
 def address_of(start: Start) -> tuple:
     """(host, port) that the start listened on: it need not be what is declared now. Raises TuningError."""
-    declared = sglang_files.paths_of(start.manifest["name"])["declared"]
-    (kept,) = [one for one in start.manifest["files"] if one["path"] == declared]
-    content = generation_record.recorded_state(start.directory, start.number, kept, "after").content
-    told = json.loads(content)
-    return told["host"], told["port"]
+    declared = _declared(start)
+    return declared["host"], declared["port"]
+
+
+def _declared(start: Start) -> dict:
+    path = sglang_files.paths_of(start.manifest["name"])["declared"]
+    (kept,) = [one for one in start.manifest["files"] if one["path"] == path]
+    return json.loads(generation_record.recorded_state(start.directory, start.number, kept, "after").content)
 
 
 def restore(start: Start) -> list:

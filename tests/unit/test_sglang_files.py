@@ -311,6 +311,17 @@ def test_keys_are_in_no_record(files, played, state):
     assert {stat.S_IMODE(path.stat().st_mode) for path in (played / "state").rglob("*") if path.is_dir()} == {0o700}
 
 
+def test_a_start_whose_keys_are_gone_is_no_way_back(files, played, state):
+    written(files(keys="api-key: the-key\n"))
+    sglang_starts.record(state, "kimi", FACTS, PARTS, False, 1)
+    assert sglang_starts.choose(state, "kimi", {}, 2)[0].number == 1
+    (played / "etc" / "kimi.keys.yaml").unlink()
+    start, why = sglang_starts.choose(state, "kimi", {}, 2)
+    assert start is None
+    assert "had keys, which are in no record" in why
+    assert "Set api_key of the instance again" in why
+
+
 def test_an_edited_record_is_not_used(files, played, state):
     written(files())
     sglang_starts.record(state, "kimi", FACTS, PARTS, False, 1)

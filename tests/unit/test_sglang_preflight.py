@@ -447,6 +447,29 @@ def test_the_first_gpu_may_be_another(node):
 # --- together, switches, and the message
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        (
+            [0],
+            ["GPU-0"],
+            ["sglang_instances['a'] and ['b']: both use GPU 0, under another name. Give each its own gpus."],
+        ),
+        ([0], ["GPU-1"], []),
+        ([0], [0], []),  # sglang_instance says so
+        ([0], [], []),
+        ("0", ["GPU-0"], []),  # refused for itself
+    ],
+)
+def test_one_gpu_by_its_number_and_by_its_name(node, one, other, said):
+    node.add_gpus(*EIGHT[:2])
+    gpus = preflights.sglang_gpu_checks.look(node.sources, None, 10, node.proc)
+    instances = [{"name": "a", "gpus": one, "args": {}}, {"name": "b", "gpus": other, "args": [1]}]
+    assert preflights.sglang_gpu_checks.one_gpu_by_two_names(instances, gpus) == said
+    on_cpu = [dict(instance, args={"device": "cpu"}) for instance in instances]
+    assert preflights.sglang_gpu_checks.one_gpu_by_two_names(on_cpu, gpus) == []
+
+
 def test_two_instances_on_one_port(node):
     one = {"name": "a", "model": str(node.model), "port": node.port, "args": {"device": "cpu"}}
     found = node.look(instances=[one, {**one, "name": "b"}])
