@@ -11,8 +11,9 @@ import socket
 import sys
 from typing import NamedTuple, Optional
 
+from ansible_collections.gpu_node.tuning.plugins.module_utils.process_identity import command_of
+
 LISTEN = "0A"  # the kernel's number for the state
-LONGEST_COMMAND = 120  # characters shown of a command line
 
 
 class Listener(NamedTuple):
@@ -112,8 +113,7 @@ def _holders(inodes: set, proc: str) -> dict:
 
 def _command(proc: str, pid: Optional[int]) -> str:
     try:
-        with open(os.path.join(proc, str(pid), "cmdline"), "rb") as stream:
-            return stream.read(4096).replace(b"\0", b" ").decode("utf-8", "replace").strip()[:LONGEST_COMMAND]
+        return command_of(pid, proc) if pid else ""
     except OSError:
         return ""
 

@@ -9,14 +9,16 @@ import contextlib
 import os
 from typing import Optional
 
+from ansible_collections.gpu_node.tuning.plugins.module_utils.sglang_log import redacted
+
 LONGEST_COMMAND = 200  # characters shown of a command line
 
 
 def command_of(pid: object, proc: str = "/proc") -> str:
-    """Raises OSError where the process has ended."""
+    """Without API keys: whoever started a server by hand may have them in there. Raises OSError where the process has ended."""
     with open(os.path.join(proc, str(pid), "cmdline"), "rb") as stream:
         command = stream.read(64 * 1024).replace(b"\0", b" ").decode("utf-8", "replace").strip()
-    return command[:LONGEST_COMMAND]
+    return redacted(command)[:LONGEST_COMMAND]
 
 
 def unit_of(pid: object, proc: str = "/proc") -> Optional[str]:

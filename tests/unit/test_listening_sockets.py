@@ -12,6 +12,7 @@ import sys
 import pytest
 from ansible_collections.gpu_node.tuning.plugins.module_utils import listening_sockets
 from ansible_collections.gpu_node.tuning.plugins.module_utils.listening_sockets import Listener, belongs_to, listeners
+from ansible_collections.gpu_node.tuning.plugins.module_utils.process_identity import identify, in_words
 
 
 @pytest.fixture
@@ -135,3 +136,22 @@ def test_a_host_that_has_no_address(proc, monkeypatch):
 )
 def test_belongs_to(its, unit, wanted):
     assert belongs_to(Listener("127.0.0.1", 1, "", its), unit) is wanted
+
+
+def test_a_key_in_a_command_line_is_not_shown(tmp_path):
+    """A server that somebody has started by hand holds the port, or the GPUs."""
+    (tmp_path / "4711").mkdir()
+    words = [
+        "python",
+        "-m",
+        "sglang.launch_server",
+        "--api-key",
+        "sk-of-somebody",
+        "--admin-api-key=sk-of-the-boss",
+        "--tp",
+        "8",
+    ]
+    (tmp_path / "4711" / "cmdline").write_bytes(b"\0".join(word.encode() for word in words) + b"\0")
+    said = in_words(identify(4711, str(tmp_path)))
+    assert "sk-of" not in said
+    assert "--tp 8" in said
