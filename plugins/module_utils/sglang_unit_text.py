@@ -130,6 +130,8 @@ After=systemd-modules-load.service nvidia-persistenced.service
 [Service]
 # Without new privileges CUDA cannot make its devices, and after a boot nobody may have made them. Each start of an instance asks again.
 Type=oneshot
+# A driver that hangs must not keep an instance waiting for ever: without devices it says so itself.
+TimeoutStartSec=60
 ExecStart=-/bin/sh -c "if command -v nvidia-modprobe; then nvidia-modprobe -u -c 0; fi"
 """
 

@@ -258,3 +258,4 @@ def test_devices_are_made_outside_of_the_instance_s_unit_and_before_it():
     assert "DevicePolicy" not in devices
     assert "RemainAfterExit" not in devices, "each start of an instance asks again"
     assert "nvidia-modprobe -u -c 0" in devices
+    assert "TimeoutStartSec=60" in devices, "a oneshot has no limit of its own"
