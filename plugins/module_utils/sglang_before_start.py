@@ -150,9 +150,9 @@ def main():
     declared = json.loads(read(sys.argv[1]))
     found = complaints(declared)
     for line in found:
-        print(f"gpu_node.tuning: not started: {line}", file=sys.stderr)
+        sys.stderr.write(f"gpu_node.tuning: not started: {line}\n")
     if found:
-        print("gpu_node.tuning: playbook sglang.yml puts the node into the declared state", file=sys.stderr)
+        sys.stderr.write("gpu_node.tuning: playbook sglang.yml puts the node into the declared state\n")
         return 1
     runtime = os.environ["RUNTIME_DIRECTORY"]
     parts = parts_of(declared)
@@ -163,4 +163,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())
