@@ -293,18 +293,6 @@ def test_a_changed_option_is_one_restart(fleet, node):
     assert result_of(play, "sglang_ready")["spec_verify_ct"] in (None, 0)
 
 
-def test_what_a_play_has_not_started_is_left_running(fleet, node):
-    """The same values under a profile that wants an all-reduce of which no rank speaks: nothing is restarted, and nothing is taken away."""
-    pid = main_pid(node)
-    env = {name: {"value": value, "reason": "as it is"} for name, value in KNOWN_GOOD.items()}
-    wanting = {"summary": "for this test", "status": "experimental", "env": env, "allreduce": "bundled"}
-    play = fleet.play("sglang", rc=2, profile="wanting", tuning_profiles={"wanting": wanting})
-    said = [entry["result"]["msg"] for entry in play.results if entry["status"] == "failed"][-1]
-    assert "was left alone" in said
-    assert "all-reduce" in said or "allreduce" in said
-    assert (main_pid(node), health(node)) == (pid, 200)
-
-
 # -- crashes and reboot ------------------------------------------------------------------------------------------------
 
 
